@@ -68,7 +68,6 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 	}
 	run(1, "first.yaml exists, and is not overwritten: name another file by --to", "init", "--to="+file)
 	run(2, "--sample is 0", "init", "--to=first_test.yaml", "--sample=0")
-	run(0, `db.createView("ownersWithAccounts", "owners", [`, "init", "--lookup=ownersWithAccounts", "--from=owners", "--join=accounts", "--by=owner", "--as=held")
 	run(0, "  MoneyPaidIn:\n    type: object\n    properties:\n      cents: {type: integer}\n", "infer", "3")
 
 	s := newScenarioOver(t, &workload.Workload{Name: "accounts", Projections: written, Collections: []string{"accountReadModels"}}, backend)

@@ -74,25 +74,15 @@ const settlements = settledDeferred + 1
 // unit is one aggregate in one projection, with its progress.
 type unit struct {
 	model.Unit
+	known
+	attempts
 	target    *Target
 	aggregate *aggregate
 
 	// settled are the results of the aggregate's finished events, in order.
 	settled []settlement
-	// document is the document as last loaded; nil after it is written. watermark is the
-	// watermark as last loaded or written.
-	document  bson.Raw
-	watermark int64
 	// passed is the watermark of a parked unit that can resume immediately; otherwise 0.
 	passed int64
-	// updatedAt is the lastUpdatedAt of the document.
-	updatedAt int64
-	// assumes is how the state is known, until the write is answered. looked says that the
-	// session was asked for the state in this call.
-	assumes assumption
-	looked  bool
-	// foreign is the document of an older generation that was loaded.
-	foreign *model.Foreign
 	// missing are events from the event store that are still to be folded.
 	missing []*projection.Event
 	// run are the events being folded, and fold is the result.
@@ -101,13 +91,6 @@ type unit struct {
 
 	// head is the event up to which the unit is resumed.
 	head int64
-	// attempted is the target watermark of a write whose outcome is unknown.
-	attempted int64
-	// single folds one event at a time, to find the one that MongoDB rejects.
-	single bool
-	// stale counts consecutive writes that matched nothing because another writer was
-	// faster. unknown counts the writes of this call whose outcome is unknown.
-	stale, unknown int
 	// trouble is the error that stops the unit in this call.
 	trouble error
 	// answered says that the store has answered, so that trouble comes from the unit alone.
@@ -121,6 +104,33 @@ type unit struct {
 	repaired int
 	// cause is the reason for which the unit was parked.
 	cause *projection.Error
+}
+
+// known is what is known of a unit's state in the store.
+type known struct {
+	// document is the document as last loaded; nil after it is written. watermark is the
+	// watermark as last loaded or written.
+	document  bson.Raw
+	watermark int64
+	// updatedAt is the lastUpdatedAt of the document.
+	updatedAt int64
+	// assumes is how the state is known, until the write is answered. looked says that the
+	// session was asked for the state in this call.
+	assumes assumption
+	looked  bool
+	// foreign is the document of an older generation that was loaded.
+	foreign *model.Foreign
+}
+
+// attempts are the writes of a unit that have not taken effect.
+type attempts struct {
+	// attempted is the target watermark of a write whose outcome is unknown.
+	attempted int64
+	// single folds one event at a time, to find the one that MongoDB rejects.
+	single bool
+	// stale counts consecutive writes that matched nothing because another writer was
+	// faster. unknown counts the writes of this call whose outcome is unknown.
+	stale, unknown int
 }
 
 // finished reports whether all events have a result.

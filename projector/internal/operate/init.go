@@ -18,7 +18,6 @@ import (
 type initCommand struct {
 	Sample int    `name:"sample" default:"1000" placeholder:"N" help:"How many of the oldest and how many of the newest events are read."`
 	To     string `name:"to" default:"projections.yaml" placeholder:"FILE" help:"The file to write, which must not exist; its tests are written beside it, to FILE with _test before the extension. - prints the projections instead."`
-	Lookup lookup `embed:""`
 }
 
 // Validate checks the flags. kong calls it.
@@ -27,15 +26,10 @@ func (c *initCommand) Validate() error {
 	if ext := filepath.Ext(c.To); c.To != "-" && ext != ".yaml" && ext != ".yml" || strings.HasSuffix(strings.TrimSuffix(c.To, ext), "_test") {
 		problem = errors.Join(problem, fmt.Errorf("--to is %q: use a name that ends in .yaml and not in _test.yaml, or - to print", c.To))
 	}
-	return errors.Join(problem, c.Lookup.validate())
+	return problem
 }
 
-func (c *initCommand) needs() config.Part {
-	if c.Lookup.View != "" {
-		return 0
-	}
-	return config.PartMongoDB | config.PartFields
-}
+func (*initCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
 
 // tests returns the path of the tests' file.
 func (c *initCommand) tests() string {
@@ -44,9 +38,6 @@ func (c *initCommand) tests() string {
 }
 
 func (c *initCommand) run(ctx context.Context, e *Environment) error {
-	if c.Lookup.View != "" {
-		return e.print("view", c.Lookup.text())
-	}
 	if c.To != "-" {
 		for _, path := range []string{c.To, c.tests()} {
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -59,38 +59,3 @@ func TestStarterPassesItsOwnTests(t *testing.T) {
 		t.Errorf("the tests pass with a wrong count:\n%s", stdout)
 	}
 }
-
-// TestLookupOfTwoReadModels checks the view of MongoDB that projector init prints. No setting of
-// MongoDB is needed.
-func TestLookupOfTwoReadModels(t *testing.T) {
-	t.Parallel()
-	stdout, stderr, err := runLine(t, nil, "init", "--lookup", "customersWithOrders", "--from", "userReadModels", "--join", "orderReadModels", "--by", "user", "--as", "orders")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr)
-	}
-	want := `db.getCollection("orderReadModels").createIndex({"user": 1})
-db.createView("customersWithOrders", "userReadModels", [
-  {$lookup: {from: "orderReadModels", localField: "_id", foreignField: "user", as: "orders"}},
-  {$set: {"ordersCount": {$size: "$orders"}}},
-])
-`
-	if stdout != want {
-		t.Errorf("printed\n%s\nnot\n%s", stdout, want)
-	}
-	if stdout, _, err = runLine(t, nil, "init", "--lookup", `a"b`, "--from", "x", "--join", "y", "--by", "z.\n"); err != nil || !strings.Contains(stdout, `createView("a\"b", "x"`) || !strings.Contains(stdout, `{"z.\n": 1}`) || !strings.Contains(stdout, `as: "y"`) {
-		t.Errorf("printed %s, %v", stdout, err)
-	}
-	for problem, args := range map[string][]string{
-		"--from belongs to --lookup":  {"--from", "x"},
-		"--lookup needs --join":       {"--lookup", "v", "--from", "x", "--by", "b"},
-		"--lookup needs --by":         {"--lookup", "v", "--from", "x", "--join", "y"},
-		"a name of its own":           {"--lookup", "x", "--from", "x", "--join", "y", "--by", "b"},
-		"not a name of a collection":  {"--lookup", "system.v", "--from", "x", "--join", "y", "--by", "b"},
-		"name another one by --as":    {"--lookup", "v", "--from", "x", "--join", "shop.orders", "--by", "b"},
-		`--by is "$b", which has a $`: {"--lookup", "v", "--from", "x", "--join", "y", "--by", "$b"},
-	} {
-		if _, stderr, err := runLine(t, nil, append([]string{"init"}, args...)...); err == nil || !strings.Contains(fmt.Sprint(stderr, err), problem) {
-			t.Errorf("projector init %s: %v %s", args, err, stderr)
-		}
-	}
-}

@@ -133,25 +133,15 @@ func (m *meter) end() {
 
 // lookup finds a field in a document.
 func (m *meter) lookup(doc []byte, name string) (bson.RawValue, bool) {
-	r := fold.ReadFields(doc)
-	for work := 0; ; {
-		key, value, ok := r.Next()
-		work += passing(key, value)
-		if !ok || string(key) == name {
-			m.spend(work, 0)
-			return value, ok
-		}
-	}
+	return (&finder{doc: doc, meter: m}).find(name)
 }
 
 // count counts the elements of a document or array.
 func (m *meter) count(doc []byte) int {
-	n, work := 0, 0
-	for name, value := range fold.ReadFields(doc).All() {
+	n := 0
+	for range m.fields(doc).all() {
 		n++
-		work += passing(name, value)
 	}
-	m.spend(work, 0)
 	return n
 }
 
