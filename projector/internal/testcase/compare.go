@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // Difference is a difference between an expected value and the actual one.
@@ -18,39 +20,27 @@ type Difference struct {
 	Expected, Got string
 }
 
-// mode is how values are compared.
-type mode uint8
-
-const (
-	// subset allows additional fields, and compares numbers by value.
-	subset mode = iota
-	// exact allows no additional fields, and compares numbers by value.
-	exact
-	// alike requires the same fields with the same types and values.
-	alike
-)
-
 const nothing = "nothing"
 
-// differences compares values. A value whose Type is 0 is absent. The order of fields does
-// not matter.
-func differences(path string, want, got bson.RawValue, how mode) []Difference {
+// differences compares values: numbers by value, and fields in any order. Unless exact, a
+// document may have further fields. A value whose Type is 0 is absent.
+func differences(path string, want, got bson.RawValue, exact bool) []Difference {
 	wantDocument, isDocument := want.DocumentOK()
 	if gotDocument, ok := got.DocumentOK(); ok && isDocument {
-		return documentDifferences(path, wantDocument, gotDocument, how)
+		return documentDifferences(path, wantDocument, gotDocument, exact)
 	}
 	wantArray, isArray := arrayOf(want)
 	if gotArray, ok := arrayOf(got); ok && isArray {
-		return arrayDifferences(path, wantArray, gotArray, how)
+		return arrayDifferences(path, wantArray, gotArray, exact)
 	}
-	if equal(want, got, how) {
+	if equal(want, got) {
 		return nil
 	}
 	d := Difference{Path: path, Expected: show(want), Got: show(got)}
 	bothThere, bothNumbers := want.Type != 0 && got.Type != 0, isNumber(want) && isNumber(got)
-	if how == alike && d.Expected == d.Got || bothThere && want.Type != got.Type && !bothNumbers {
-		d.Expected += " (" + typeName(want) + ")"
-		d.Got += " (" + typeName(got) + ")"
+	if bothThere && want.Type != got.Type && !bothNumbers {
+		d.Expected += " (" + fold.TypeName(want) + ")"
+		d.Got += " (" + fold.TypeName(got) + ")"
 	}
 	return []Difference{d}
 }
@@ -70,11 +60,11 @@ func elementsOf(document bson.Raw) []bson.RawElement {
 	return elements
 }
 
-func documentDifferences(path string, want, got bson.Raw, how mode) (found []Difference) {
+func documentDifferences(path string, want, got bson.Raw, exact bool) (found []Difference) {
 	for _, f := range elementsOf(want) {
-		found = append(found, differences(join(path, f.Key()), f.Value(), got.Lookup(f.Key()), how)...)
+		found = append(found, differences(join(path, f.Key()), f.Value(), got.Lookup(f.Key()), exact)...)
 	}
-	if how == subset {
+	if !exact {
 		return found
 	}
 	for _, f := range elementsOf(got) {
@@ -85,7 +75,7 @@ func documentDifferences(path string, want, got bson.Raw, how mode) (found []Dif
 	return found
 }
 
-func arrayDifferences(path string, want, got []bson.RawValue, how mode) (found []Difference) {
+func arrayDifferences(path string, want, got []bson.RawValue, exact bool) (found []Difference) {
 	for i := range max(len(want), len(got)) {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
@@ -95,7 +85,7 @@ func arrayDifferences(path string, want, got []bson.RawValue, how mode) (found [
 			// An expected null matches an absent field, but not an absent element.
 			found = append(found, Difference{Path: at, Expected: show(want[i]), Got: nothing})
 		default:
-			found = append(found, differences(at, want[i], got[i], how)...)
+			found = append(found, differences(at, want[i], got[i], exact)...)
 		}
 	}
 	return found
@@ -109,16 +99,13 @@ func join(path, name string) string {
 }
 
 func isNumber(v bson.RawValue) bool {
-	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal128:
-		return true
-	}
-	return false
+	_, ok := fold.NumberOf(v)
+	return ok
 }
 
 // equal compares an expected value with an actual one.
-func equal(a, b bson.RawValue, how mode) bool {
-	if how != alike && isNumber(a) && isNumber(b) {
+func equal(a, b bson.RawValue) bool {
+	if isNumber(a) && isNumber(b) {
 		x, y := numberText(a), numberText(b)
 		if x == y {
 			return true
@@ -127,7 +114,7 @@ func equal(a, b bson.RawValue, how mode) bool {
 		q, also := new(big.Rat).SetString(y)
 		return ok && also && p.Cmp(q) == 0
 	}
-	if how != alike && a.Type == bson.TypeNull && b.Type == 0 {
+	if a.Type == bson.TypeNull && b.Type == 0 {
 		// An expected null matches an absent field, because expressions see an absent
 		// field as null too.
 		return true
@@ -167,21 +154,4 @@ func show(v bson.RawValue) string {
 		return v.String()
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(string(text), `{"v":`), "}")
-}
-
-// typeName returns the name of a value's type.
-func typeName(v bson.RawValue) string {
-	switch v.Type {
-	case bson.TypeDateTime:
-		return "date"
-	case bson.TypeInt32:
-		return "int"
-	case bson.TypeInt64:
-		return "long"
-	case bson.TypeDecimal128:
-		return "decimal"
-	case bson.TypeEmbeddedDocument:
-		return "document"
-	}
-	return v.Type.String()
 }

@@ -59,7 +59,7 @@ func TestSecondFoldFindsImpureProjection(t *testing.T) {
 			}
 			calls += 3
 			return before + 1
-		}, says: "n: in one batch 3 (int), event by event 3 (double)"},
+		}, says: "n: in one batch 3, event by event 3.0"},
 	} {
 		calls = 0
 		p, err := projection.New(projection.Declaration{Name: "calls", Collection: "calls", Apply: func(state projection.State, _ *event.Event) (projection.State, error) {
