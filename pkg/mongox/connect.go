@@ -47,7 +47,7 @@ type Options struct {
 // driver retries each once. Otherwise a new primary could lose a watermark or a checkpoint
 // that has acknowledged an event. timeoutMS has no effect, because the driver treats it
 // like a deadline: see [Timeout]. Options that cannot be supported are an error.
-// docs/mongodb.md lists all of them.
+// docs/mongodb.md lists the options that have no effect.
 func Open(uri string, opts Options) (*mongo.Client, error) {
 	o, err := clientOptions(uri, opts)
 	if err != nil {
@@ -60,9 +60,13 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB client of %s: %w", Redact(uri), sanitize(err, uri))
 	}
-	report(opts.Logger, uri)
 	return client, nil
 }
+
+// minPoolSize is the least number of connections with which a process works well. The
+// change stream occupies one during its waits. Lease renewals, saves, writes and /readyz
+// would queue behind it.
+const minPoolSize = 10
 
 func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	if strings.ContainsFunc(uri, unicode.IsControl) {
@@ -92,6 +96,7 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	if opts.AppName != "" {
 		o.SetAppName(opts.AppName)
 	}
+	small := o.MaxPoolSize != nil && *o.MaxPoolSize > 0 && *o.MaxPoolSize < minPoolSize
 	if opts.MaxPoolSize > 0 {
 		o.SetMaxPoolSize(opts.MaxPoolSize)
 		o.MinPoolSize = nil
@@ -99,21 +104,14 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	if err := o.Validate(); err != nil {
 		return nil, sanitize(err, uri)
 	}
-	var problems []error
-	for _, d := range decide(uri) {
-		if d.Treatment == refused {
-			problems = append(problems, fmt.Errorf("%w: %s=%s: %s", errOption, d.name, d.value, d.reason))
-		}
+	if small {
+		return nil, fmt.Errorf("%w: maxPoolSize: use at least %d, or leave it out", errOption, minPoolSize)
 	}
-	// A DNS record of a mongodb+srv host can also set it.
-	if len(problems) == 0 && o.LoadBalanced != nil && *o.LoadBalanced {
-		problems = append(problems, fmt.Errorf("%w: loadBalanced=true: %s", errOption, driverOptions["loadbalanced"].judge("true").reason))
+	if o.LoadBalanced != nil && *o.LoadBalanced { // a DNS record of a mongodb+srv host can set it too
+		return nil, fmt.Errorf("%w: loadBalanced: name the servers themselves", errOption)
 	}
 	if err := checkHosts(o.Hosts); err != nil {
-		problems = append(problems, err)
-	}
-	if len(problems) > 0 {
-		return nil, sanitize(errors.Join(problems...), uri)
+		return nil, sanitize(err, uri)
 	}
 	return o, nil
 }

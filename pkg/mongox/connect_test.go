@@ -40,3 +40,20 @@ func TestOpenRefusesMalformed(t *testing.T) {
 		}
 	}
 }
+
+func TestUnsupportedOptionsAreRefused(t *testing.T) {
+	t.Parallel()
+	for query, refused := range map[string]bool{
+		"loadBalanced=true": true, "maxPoolSize=9": true, "authMechanism=GSSAPI": true,
+		"": false, "maxPoolSize=0": false, "maxPoolSize=10": false, "loadBalanced=false": false, "directConnection=true": false, "tls=true": false,
+		"timeoutMS=5000&retryWrites=false&w=1&readPreference=secondary&misspelt=x": false,
+	} {
+		client, err := mongox.Open("mongodb://u:s3cret@host/?"+query, mongox.Options{})
+		if (err != nil) != refused || err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", query, err)
+		}
+		if err == nil {
+			_ = client.Disconnect(t.Context())
+		}
+	}
+}

@@ -20,20 +20,14 @@ func TestOtherProductsAreRefusedByTheirHello(t *testing.T) {
 	}{
 		"replica set": {bson.D{{Key: "setName", Value: "rs0"}, {Key: "me", Value: "db-0.example:27017"}, {Key: "hosts", Value: bson.A{"db-0.example:27017"}}}, ""},
 		"mongos":      {bson.D{{Key: "msg", Value: "isdbgrid"}}, ""},
-		"Amazon DocumentDB": {bson.D{
-			{Key: "setName", Value: "rs0"}, {Key: "me", Value: "shop-1.abc.eu-west-1.docdb.amazonaws.com:27017"},
-		}, "Amazon DocumentDB has no retryable writes"},
-		"Amazon DocumentDB, elastic": {bson.D{
-			{Key: "msg", Value: "isdbgrid"}, {Key: "hosts", Value: bson.A{"shop-1.us-east-1.docdb-elastic.amazonaws.com:27017"}},
-		}, "Amazon DocumentDB"},
 		"Cosmos DB vCore": {bson.D{
 			{Key: "msg", Value: "isdbgrid"}, {Key: "setName", Value: "globaldb"}, {Key: "internal", Value: bson.D{{Key: "cosmos_versions", Value: bson.A{"1.104-1"}}}},
-		}, "vCore"},
+		}, "it is Amazon"},
 		"Azure DocumentDB": {bson.D{
 			{Key: "msg", Value: "isdbgrid"}, {Key: "internal", Value: bson.D{{Key: "documentdb_versions", Value: bson.A{"1.111-0"}}}},
-		}, "Azure DocumentDB"},
-		"Cosmos DB RU":          {bson.D{{Key: "setName", Value: "globaldb"}}, "Azure Cosmos DB for MongoDB (RU)"},
-		"Cosmos DB RU, by type": {bson.D{{Key: "setName", Value: "x"}, {Key: "_t", Value: "HelloResponse"}}, "(RU)"},
+		}, "it is Amazon"},
+		"Cosmos DB RU":          {bson.D{{Key: "setName", Value: "globaldb"}}, "it is Amazon"},
+		"Cosmos DB RU, by type": {bson.D{{Key: "setName", Value: "x"}, {Key: "_t", Value: "HelloResponse"}}, "it is Amazon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,15 +46,15 @@ func TestOtherProductsAreRefusedByTheirHello(t *testing.T) {
 func TestOtherProductsAreRefusedByTheirHosts(t *testing.T) {
 	t.Parallel()
 	for uri, want := range map[string]string{
-		"mongodb://u:s3cret@shop.cluster-abc.eu-west-1.docdb.amazonaws.com:27017/?tls=true": "Amazon DocumentDB",
-		"mongodb://u:s3cret@shop.mongo.cosmos.azure.com:10255/?tls=true":                    "(RU)",
-		"mongodb://u:s3cret@c.shop.mongocluster.cosmos.azure.com:10260/?tls=true":           "vCore",
+		"mongodb://u:s3cret@shop.cluster-abc.eu-west-1.docdb.amazonaws.com:27017/?tls=true": "shop.cluster-abc.eu-west-1.docdb.amazonaws.com",
+		"mongodb://u:s3cret@shop.mongo.cosmos.azure.com:10255/?tls=true":                    "shop.mongo.cosmos.azure.com",
+		"mongodb://u:s3cret@c.shop.mongocluster.cosmos.azure.com:10260/?tls=true":           "c.shop.mongocluster.cosmos.azure.com",
 	} {
 		c := valid()
 		c.URI = secret.Text(uri)
 		err := c.Check()
-		if err == nil || !errors.Is(err, mongox.ErrNotMongoDB) || !strings.HasPrefix(err.Error(), "MONGODB_URI cannot be used: it is not MongoDB: ") ||
-			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+		if err == nil || !errors.Is(err, mongox.ErrNotMongoDB) || !strings.HasPrefix(err.Error(), "MONGODB_URI cannot be used: "+want+": it is Amazon") ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -36,7 +36,7 @@ func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
 	}{
 		"replica set": {[]bson.D{ok, mongotest.Hello(bson.E{Key: "setName", Value: "rs0"})}, ""},
 		"sharded":     {[]bson.D{ok, mongotest.Hello(bson.E{Key: "msg", Value: "isdbgrid"})}, ""},
-		"Cosmos DB":   {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "globaldb"}}}, "it is not MongoDB: Azure Cosmos DB"},
+		"Cosmos DB":   {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "globaldb"}}}, "Azure DocumentDB or Cosmos DB, whose change streams lack"},
 		"standalone":  {[]bson.D{ok, mongotest.Hello()}, "run rs.initiate()"},
 		"too old":     {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}, {Key: "maxWireVersion", Value: 9}}, {{Key: "ok", Value: 1}, {Key: "version", Value: "4.3.1"}}}, "older than MongoDB 6.0: its version is 4.3.1; upgrade it"},
 		"password":    {[]bson.D{refusal}, "check the user, the password"},
