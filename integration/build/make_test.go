@@ -58,49 +58,6 @@ func TestMakeTestNeedsNoCompiler(t *testing.T) {
 	}
 }
 
-// TestLintChecksEveryDockerfile checks that `make lint` covers every Dockerfile of the
-// repository. The tests of hack/tools/dockerlint, which lint runs too, check that the
-// linter refuses a broken Dockerfile.
-func TestLintChecksEveryDockerfile(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip(err)
-	}
-	var want []string
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "dist"):
-			return filepath.SkipDir
-		case !entry.IsDir() && strings.Contains(entry.Name(), "Dockerfile"):
-			name, err := filepath.Rel(root, path)
-			want = append(want, name)
-			return err
-		}
-		return nil
-	})
-	if err != nil || len(want) < 3 {
-		t.Fatalf("found %q: %v", want, err)
-	}
-	lint := commands(t, "lint")
-	if !strings.Contains(lint, "cd hack/tools/dockerlint && GOWORK=off go test ./...") {
-		t.Errorf("make lint does not run the linter's tests:\n%s", lint)
-	}
-	checked := ""
-	for line := range strings.Lines(lint) {
-		if _, files, ok := strings.Cut(line, "/dockerlint "); ok {
-			checked = " " + strings.TrimSpace(files) + " "
-		}
-	}
-	for _, name := range want {
-		if !strings.Contains(checked, " "+name+" ") {
-			t.Errorf("make lint does not check %s, but%s", name, checked)
-		}
-	}
-}
-
 // commands returns the commands that make would run for a target, in an environment with
 // these changes. An empty value removes the variable.
 func commands(t *testing.T, target string, environ ...string) string {

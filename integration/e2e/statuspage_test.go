@@ -1,12 +1,8 @@
 package e2e_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"image/color"
-	"image/png"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -205,28 +201,10 @@ func inBrowser(t *testing.T, browser string, p *harness.Process) {
 			t.Errorf("the browser complains about the page of %s: %s", p.Name, line)
 		}
 	}
-	folder := cmp.Or(os.Getenv(screenshots), t.TempDir())
-	name := filepath.Join(folder, "status-"+strings.TrimRight(p.Name, "-0123456789"))
-	open("--screenshot=" + name + ".png")
-	open("--screenshot="+name+"-dark.png", "--force-dark-mode")
-	open("--screenshot="+name+"-phone.png", "--window-size=390,3000")
-	if light, dark := brightness(t, name+".png"), brightness(t, name+"-dark.png"); light < 0.8 || dark > 0.2 {
-		t.Errorf("the background of the page of %s has the brightness %.2f in the light theme, %.2f in the dark one", p.Name, light, dark)
+	if folder := os.Getenv(screenshots); folder != "" {
+		name := filepath.Join(folder, "status-"+strings.TrimRight(p.Name, "-0123456789"))
+		open("--screenshot=" + name + ".png")
+		open("--screenshot="+name+"-dark.png", "--force-dark-mode")
+		open("--screenshot="+name+"-phone.png", "--window-size=390,3000")
 	}
-}
-
-// brightness returns the brightness of a picture's background: from 0, black, to 1, white.
-func brightness(t *testing.T, file string) float64 {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	picture, err := png.Decode(f)
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	gray := color.Gray16Model.Convert(picture.At(2, 2)).(color.Gray16)
-	return float64(gray.Y) / math.MaxUint16
 }
