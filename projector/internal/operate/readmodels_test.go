@@ -156,11 +156,14 @@ func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {
 		Stores: &config.Stores{ReadModels: wrong, State: state, Events: state.Collection("events")}, environment: e,
 		catalog: catalog.NewCatalog(mongox.Durable(state, catalog.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
 	}
-	command := verifyCommand{Projection: []string{"visits"}, Sample: "100%", Repair: true, Grace: time.Second, Limit: 10, Change: cli.Change{Yes: true}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := command.runOn(ctx, e, s); !errors.Is(err, errOtherReadModels) {
-		t.Errorf("the verification ended with %v\n%s", err, out.String())
+	// Without names and without PENSTOCK_PROJECTIONS, the projections are those of the catalog.
+	for _, names := range [][]string{{"visits"}, nil} {
+		command := verifyCommand{Projection: names, Sample: "100%", Repair: true, Grace: time.Second, Limit: 10, Change: cli.Change{Yes: true}}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := command.runOn(ctx, e, s); !errors.Is(err, errOtherReadModels) {
+			t.Errorf("the verification of %q ended with %v\n%s", names, err, out.String())
+		}
 	}
 	if n, err := wrong.Collection("visits").CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
 		t.Errorf("%d documents in the wrong database, %v", n, err)

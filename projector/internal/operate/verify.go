@@ -14,16 +14,18 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // verifyCommand compares read models with the fold of their events.
 type verifyCommand struct {
 	cli.Output
 	cli.Change
-	Projection []string      `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all that are declared."`
+	Projection []string      `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all that PENSTOCK_PROJECTIONS declares, or all of the catalog if it is not set."`
 	Aggregate  string        `name:"aggregate" placeholder:"ID" help:"Only this aggregate."`
 	Sample     string        `name:"sample" default:"100%" placeholder:"SHARE" help:"Only a share of the aggregates, such as 1%. It is the same share each time."`
 	Repair     bool          `name:"repair" help:"Correct the read models that are wrong. A document whose events are missing in the event store is not deleted."`
@@ -33,7 +35,7 @@ type verifyCommand struct {
 }
 
 func (*verifyCommand) needs() config.Part {
-	return config.PartMongoDB | config.PartProjections | config.PartFields | config.PartHistory
+	return config.PartMongoDB | config.PartFields | config.PartHistory
 }
 
 // Validate checks the flags. kong calls it.
@@ -71,11 +73,19 @@ type verified struct {
 }
 
 func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	d := newCommandDefinitions(s.Stores, e.Config, e.Projections)
+	declared, err := load(e.Config.Projections.Path, e.inCode)
+	if err != nil {
+		return e.refuseProjections(err)
+	}
+	entries, err := s.entries(ctx)
+	if err != nil {
+		return err
+	}
+	d := newCommandDefinitions(s.Stores, e.Config, declared)
 	asked := c.Projection
 	if len(asked) == 0 {
-		for _, p := range e.Projections {
-			asked = append(asked, p.Name())
+		if asked, err = e.verifiable(declared, entries); err != nil {
+			return err
 		}
 	}
 	var targets []verified
@@ -90,10 +100,6 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 			return err
 		}
 		targets, names = append(targets, verified{Projection: name, Generation: number}), append(names, name)
-	}
-	entries, err := s.entries(ctx)
-	if err != nil {
-		return err
 	}
 	for _, name := range names {
 		if e := entries[name]; e != nil && e.Live != nil {
@@ -128,6 +134,25 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 		return err
 	}
 	return c.print(e, results)
+}
+
+// verifiable returns the names of the projections of PENSTOCK_PROJECTIONS if that is set,
+// otherwise of those in the catalog.
+func (e *Environment) verifiable(declared []*projection.Projection, entries map[string]*catalog.Entry) (names []string, err error) {
+	if e.Config.Projections.Path != "" {
+		for _, p := range declared {
+			names = append(names, p.Name())
+		}
+		return names, nil
+	}
+	all, err := e.liveFoldables(entries, nil)
+	if err == nil {
+		all, err = chooseFoldables(all, nil)
+	}
+	for _, p := range all {
+		names = append(names, p.Name())
+	}
+	return names, err
 }
 
 // commandParallel is how many ranges a command works on concurrently.
