@@ -1,6 +1,7 @@
 package testcase_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -204,5 +205,24 @@ tests:
 `
 	if out != want {
 		t.Errorf("printed\n%s\nwant\n%s", out, want)
+	}
+}
+
+// An integer is the same id wherever it is written.
+func TestIntegersAreIDsInOneForm(t *testing.T) {
+	t.Parallel()
+	projections := projectiontest.All(t, `
+projections: [{name: p, collection: p, on: {E: {set: {n: payload.n}}}}]
+`)
+	for id, key := range map[string]string{"0x10": "0x10", "16": "0x10", `"16"`: "16", `"0x10"`: `"0x10"`} {
+		result, out := run(t, projections, fmt.Sprintf(`
+tests:
+  - name: hexadecimal
+    given: [{eventType: E, aggregateId: %s, payload: {n: 1}}]
+    expect: {p: {%s: {n: 1}}}
+`, id, key))
+		if len(result.Failures) > 0 {
+			t.Errorf("aggregateId: %s, and the key %s: %s", id, key, out)
+		}
 	}
 }

@@ -202,7 +202,7 @@ func (r *caseReader) expected(node *yaml.Node) (found []Expected) {
 			r.problem(value, r.name, "a document is a mapping of fields to values, or null for none")
 			return
 		}
-		found = append(found, Expected{at: aggregate, Projection: projection.Value, AggregateID: aggregate.Value, Document: v})
+		found = append(found, Expected{at: aggregate, Projection: projection.Value, AggregateID: r.unitID(aggregate), Document: v})
 	})
 	return found
 }
@@ -215,7 +215,7 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 		}
 		keys := r.mapping(value, r.name, "a parked aggregate", parkedKeys)
 		p := ExpectedParked{
-			at: aggregate, Projection: projection.Value, AggregateID: aggregate.Value,
+			at: aggregate, Projection: projection.Value, AggregateID: r.unitID(aggregate),
 			Reason: r.text(keys["reason"]), Error: r.text(keys["error"]),
 		}
 		if n := keys["eventId"]; n != nil {
@@ -231,6 +231,17 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 		found = append(found, p)
 	})
 	return found
+}
+
+// unitID reads an aggregate's id or a view's key, which are texts. An integer has the same form as
+// in aggregateId: 0x10 is 16.
+func (r *caseReader) unitID(key *yaml.Node) string {
+	if key.Tag == "!!int" {
+		if n, ok := r.value(key).AsInt64OK(); ok {
+			return strconv.FormatInt(n, 10)
+		}
+	}
+	return key.Value
 }
 
 // eachUnit calls yield for each entry of a mapping of projections to mappings of
