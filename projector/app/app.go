@@ -230,6 +230,8 @@ func (p *Projector) drain(ctx context.Context, s *config.Stores, h *health.Healt
 func (p *Projector) explain(err error, names func() []string) error {
 	sb := p.config.ServiceBus
 	switch {
+	case errors.Is(err, drain.ErrRefused) && sbus.Remedy(err, "") != "":
+		return fmt.Errorf("subscription %s of topic %s at %s: %w; %s", sb.Subscription, sb.Topic, sb.Host(), err, sbus.Remedy(err, "the subscription or its topic"))
 	case errors.Is(err, drain.ErrRefused):
 		meant := ""
 		if found := names(); !slices.ContainsFunc(found, func(name string) bool { return strings.EqualFold(name, sb.Subscription) }) {

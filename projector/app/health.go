@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -49,7 +51,7 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 		return []health.Condition{{
 			Name: "broker-unreachable", State: health.Degraded, Since: since,
 			Text:   fmt.Sprintf("Service Bus at %s gives no session of subscription %s: %v", p.config.ServiceBus.Host(), p.config.ServiceBus.Subscription, err),
-			Remedy: "Read models get no events; nothing is lost. Check the namespace's status, its firewall, this pod's network and its right to listen.",
+			Remedy: "Read models get no events; nothing is lost. " + cmp.Or(sbus.Remedy(err, "The subscription"), "Check the namespace's status, its firewall, this pod's network and its right to listen") + ".",
 		}}
 	}))
 	h.Watch("retrying", health.Lasting(retrySilence, func(context.Context) []health.Condition {

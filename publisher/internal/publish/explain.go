@@ -10,9 +10,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// condDisabled is the AMQP error condition of Service Bus for a disabled entity.
-const condDisabled amqp.ErrCond = "com.microsoft:entity-disabled"
-
 // Explain adds the remedy to the error of a topic that refuses this publisher
 // permanently. It returns any other error unchanged.
 func Explain(err error, config sbus.Config) error {
@@ -29,13 +26,14 @@ func Explain(err error, config sbus.Config) error {
 		code = sdkErr.Code
 	}
 	where := fmt.Sprintf("topic %q of %s", config.Topic, config.Host())
+	remedy := sbus.Remedy(err, "the topic")
 	switch {
+	case remedy != "":
+		return fmt.Errorf("%s refuses this publisher: %s: %w", where, remedy, err)
 	case condition == amqp.ErrCondNotFound || code == azservicebus.CodeNotFound:
 		return fmt.Errorf("%s does not exist: create it, or correct AZURE_SERVICEBUS_TOPIC_NAME: %w", where, err)
 	case condition == amqp.ErrCondUnauthorizedAccess || code == azservicebus.CodeUnauthorizedAccess:
 		return fmt.Errorf("%s does not let these credentials send: correct them, or grant the right to send (role Azure Service Bus Data Sender): %w", where, err)
-	case condition == condDisabled:
-		return fmt.Errorf("%s is disabled for sending: set its status to Active: %w", where, err)
 	}
 	return fmt.Errorf("%s refuses the messages: %w", where, err)
 }

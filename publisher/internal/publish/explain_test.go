@@ -25,6 +25,7 @@ func TestExplain(t *testing.T) {
 		"no such topic":  {refusal(amqp.ErrCondNotFound), `topic "events" of orders.servicebus.windows.net does not exist: create it`},
 		"unauthorized":   {refusal(amqp.ErrCondUnauthorizedAccess), "grant the right to send"},
 		"disabled":       {refusal("com.microsoft:entity-disabled"), "set its status to Active"},
+		"clock behind":   {&publish.SendError{Fault: publish.FaultFatal, Err: &amqp.Error{Condition: amqp.ErrCondUnauthorizedAccess, Description: "ExpiredToken: The token is expired."}}, "correct the clock"},
 		"something else": {refusal("odd"), "refuses the messages"},
 		"passing":        {&publish.SendError{Fault: publish.FaultBusy, Err: io.EOF}, "busy: EOF"},
 		"another error":  {io.EOF, "EOF"},

@@ -1,12 +1,14 @@
 package term
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
@@ -31,7 +33,7 @@ func (r *Runner) watch(h *health.Health, host string) {
 		return []health.Condition{{
 			Name: "broker-unreachable", State: health.Degraded, Since: since,
 			Text:   fmt.Sprintf("Service Bus at %s: %v", host, err),
-			Remedy: "Nothing is lost: the events wait in the event store. Check the namespace's status, its firewall and this pod's network.",
+			Remedy: "Nothing is lost: the events wait in the event store. " + cmp.Or(sbus.Remedy(err, "The topic"), "Check the namespace's status, its firewall and this pod's network") + ".",
 		}}
 	}))
 	h.Watch("keys-delayed", delayedKeys(r.publishing.Metrics))
