@@ -13,9 +13,6 @@ const (
 	ReasonOutOfRange         Reason = "out_of_range"
 	ReasonMalformed          Reason = "malformed"
 	ReasonTooLarge           Reason = "too_large"
-	// ReasonAmbiguousAggregateID: the aggregateId prints like one of another type, whose
-	// aggregate is older.
-	ReasonAmbiguousAggregateID Reason = "ambiguous_aggregate_id"
 	// ReasonRefused: the event keeps the contract, but the topic does not accept its
 	// message.
 	ReasonRefused Reason = "refused"

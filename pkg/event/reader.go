@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -30,6 +31,8 @@ type Reader struct {
 	names [fieldCount]string
 	// types holds the event and aggregate types seen so far, which are few and repeat.
 	types interner
+	// only is the kind of aggregate ids that is read; see Only.
+	only atomic.Pointer[IDKind]
 }
 
 // NewReader makes a reader for documents with the given field names. It fails if a name is
@@ -143,7 +146,7 @@ func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
 	default:
 		return wrongType(name, v.Type, "a string, ObjectId, UUID or integer")
 	}
-	return nil
+	return r.checkKind(v)
 }
 
 func (r *Reader) readEventID(ev *Event, v bson.RawValue) error {

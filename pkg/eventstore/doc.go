@@ -9,9 +9,9 @@
 //	Whole    one event
 //	Sample   the oldest and the newest events
 //
-// Two aggregates whose ids have different types and print alike, such as the string "42" and
-// the integer 42, would share messages, a session and a read model. [Reader.Strangers] finds
-// the events of the newer one, which no service publishes or folds.
+// All aggregates have ids of one type, because the string "42" and the integer 42 would share
+// messages, a session and a read model. [Reader.LearnIDs] takes the type of the oldest readable
+// event, and no service publishes or folds events with ids of another type.
 //
 // Every read goes to the primary and has majority read concern, whatever the connection
 // string says.

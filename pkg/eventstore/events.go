@@ -42,13 +42,16 @@ func (r *Reader) Open(ctx context.Context, from, until Position, since bson.Time
 	if cursor == nil || err != nil {
 		return nil, err
 	}
-	return &driverCursor{reader: r, cursor: cursor, session: session}, nil
+	return &driverCursor{cursor: cursor, session: session}, nil
 }
 
 // find opens a query on the index; both results are nil if the range is empty.
 func (r *Reader) find(ctx context.Context, from, until Position, since bson.Timestamp, projection bson.D) (*mongo.Cursor, *mongo.Session, error) {
 	index, exists, err := r.index(ctx)
 	if err != nil || !exists {
+		return nil, nil, err
+	}
+	if _, err := r.LearnIDs(ctx); err != nil {
 		return nil, nil, err
 	}
 	session, err := r.events.Database().Client().StartSession()
@@ -114,7 +117,6 @@ func valueOrNull(v bson.RawValue) any {
 
 // driverCursor divides the driver's cursor into pages.
 type driverCursor struct {
-	reader  *Reader
 	cursor  *mongo.Cursor
 	session *mongo.Session
 }
@@ -132,8 +134,7 @@ func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		page = append(page, slab.Copy(current, left > 0))
 		size += len(current)
 		if left == 0 || size >= pageBytes || len(page) >= pageDocuments {
-			_, err := d.reader.resolveDocuments(ctx, page)
-			return page, err
+			return page, nil
 		}
 	}
 	if err := d.cursor.Err(); err != nil {

@@ -29,6 +29,7 @@ func newReader(t *testing.T, events *mongo.Collection) *eventstore.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Only(event.IDString)
 	return r
 }
 

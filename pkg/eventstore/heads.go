@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -36,8 +35,7 @@ type HeadCursor interface {
 // Heads reads the heads of the aggregates between from and until, with the bounds of
 // [Reader.Open]. It asks only for keys of the index, so the server reads no event document.
 // There are two exceptions: a key field that holds an array, and a collection that is
-// sharded by another key. Heads leaves out documents whose keys break the event contract and
-// the aggregates that [Reader.Strangers] would find.
+// sharded by another key. Heads leaves out documents whose keys break the event contract.
 // The cursor is nil if the range is empty.
 //
 // If the collection's collation takes different ids as equal, an aggregate can have several
@@ -65,32 +63,9 @@ type headCursor struct {
 	ended bool
 }
 
-// Next gives the next page that has more than strangers.
-func (c *headCursor) Next(ctx context.Context) ([]Head, error) {
-	for {
-		page, err := c.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		ids := make([]id, len(page))
-		for at, h := range page {
-			ids[at] = idOf(h.AggregateID, h.RawAggregateID.Type)
-		}
-		if err := c.reader.resolve(ctx, ids); err != nil {
-			return nil, err
-		}
-		page = slices.DeleteFunc(page, func(h Head) bool {
-			return c.reader.stranger(idOf(h.AggregateID, h.RawAggregateID.Type)) != nil
-		})
-		if len(page) > 0 {
-			return page, nil
-		}
-	}
-}
-
-// next reads keys until a page is full or the driver's batch is used up with at least
+// Next reads keys until a page is full or the driver's batch is used up with at least
 // one head.
-func (c *headCursor) next(ctx context.Context) ([]Head, error) {
+func (c *headCursor) Next(ctx context.Context) ([]Head, error) {
 	var page []Head
 	for !c.ended {
 		if !c.cursor.Next(ctx) {

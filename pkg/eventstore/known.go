@@ -12,13 +12,14 @@ import (
 
 // Known finds out which of at most some thousands of aggregates have events. The keys of
 // the result are the canonical ids of aggregates with events, the values are the ids with
-// their types in the store. If several ids in the store differ only in their type, the value
-// is that of the oldest aggregate; see [Reader.Strangers]. Known reads the index keys of one
-// event for each aggregate.
+// their types in the store. Known reads the index keys of one event for each aggregate.
 //
 // A canonical id does not tell its type, so Known looks for each id as a string and as
 // every other value with that canonical form.
 func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawValue, error) {
+	if _, err := r.LearnIDs(ctx); err != nil {
+		return nil, err
+	}
 	var candidates bson.A
 	for _, id := range ids {
 		candidates = appendForms(candidates, id)
@@ -28,30 +29,14 @@ func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawVa
 	if err != nil {
 		return nil, fmt.Errorf("look for the events of %d aggregates in %s: %w", len(ids), r.name(), err)
 	}
-	forms := make(map[string][]bson.RawValue, len(values))
+	known := make(map[string]bson.RawValue, len(values))
 	for _, v := range values {
 		key, err := bson.Marshal(bson.D{{Key: r.fields.AggregateID, Value: v}, {Key: r.fields.EventID, Value: 1}})
 		if err != nil {
 			return nil, fmt.Errorf("read an aggregate's id: %w", err)
 		}
 		if ev, err := r.reader.ReadPosition(key); err == nil {
-			forms[ev.AggregateID] = append(forms[ev.AggregateID], v)
-		}
-	}
-	known := make(map[string]bson.RawValue, len(forms))
-	for canonical, same := range forms {
-		owner := same[0]
-		if len(same) > 1 {
-			if owner, err = r.oldest(ctx, same); err != nil {
-				return nil, err
-			}
-			if owner.Type == 0 {
-				continue // No event of any of them has a valid id.
-			}
-		}
-		known[canonical] = owner
-		for _, v := range same {
-			r.namesakes.add(id{canonical, kindOf(v.Type)}, kindOf(owner.Type))
+			known[ev.AggregateID] = v
 		}
 	}
 	return known, nil

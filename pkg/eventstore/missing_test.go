@@ -30,7 +30,9 @@ func TestMissingQueriesTheTypeOfTheSource(t *testing.T) {
 	t.Parallel()
 	id := bson.NewObjectID()
 	s, collection := newServer(t, reply("firstBatch", 0, stored(id, 3), stored(id, 4)))
-	events, err := newReader(t, collection).Missing(t.Context(), read(t, stored(id, 5)), 3, 4, 500)
+	r := newReader(t, collection)
+	r.Only(event.IDObjectID)
+	events, err := r.Missing(t.Context(), read(t, stored(id, 5)), 3, 4, 500)
 	if err != nil {
 		t.Fatal(err)
 	}

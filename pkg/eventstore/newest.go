@@ -12,8 +12,7 @@ import (
 )
 
 // Newest gives the highest event id of an aggregate; 0 if the store has no readable event of it.
-// Events without a valid id, and those of a younger aggregate whose id differs only in its type,
-// do not count: they are in the quarantine. The error is MongoDB's.
+// Events without a valid id do not count: they are in the quarantine. The error is MongoDB's.
 func (r *Reader) Newest(ctx context.Context, aggregateID string) (int64, error) {
 	known, err := r.Known(ctx, []string{aggregateID})
 	id, ok := known[aggregateID]

@@ -36,8 +36,7 @@ type Reader struct {
 	reader *event.Reader
 	logger zerolog.Logger
 	// collated says that the collection has a collation other than the simple one.
-	collated  atomic.Bool
-	namesakes namesakes
+	collated atomic.Bool
 }
 
 // NewReader makes a reader of the events collection with the given field names. It reads
@@ -61,17 +60,14 @@ func NewReader(events *mongo.Collection, fields event.Fields, logger zerolog.Log
 // Read reads an event of the store in the form that it has on the topic
 // ([event.Canonical]). The event aliases document unless its form differs. A document that
 // breaks the contract is an [*event.ContractError], and the event then has the keys that
-// could be read. So is a document of a cursor that [Reader.Strangers] would find.
+// could be read. So is a document whose
+// aggregate's id has another type than the oldest event's; see [Reader.LearnIDs].
 func (r *Reader) Read(document bson.Raw) (event.Event, error) {
 	canonical, err := event.Canonical(document)
 	if err != nil {
 		return event.Event{Document: document}, err
 	}
-	ev, err := r.reader.Read(canonical)
-	if err == nil {
-		err = r.stranger(idOf(ev.AggregateID, ev.RawAggregateID.Type))
-	}
-	return ev, err
+	return r.reader.Read(canonical)
 }
 
 // OperationTime gives a cluster time up to which a read that begins now sees everything. It

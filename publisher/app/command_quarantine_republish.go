@@ -67,7 +67,7 @@ func (c *quarantineRepublishCommand) runOn(ctx context.Context, e *environment, 
 	if err != nil {
 		return err
 	}
-	events, err := newRereader(s, e.options.Config.Fields)
+	events, err := newRereader(ctx, s, e.options.Config.Fields)
 	if err != nil {
 		return err
 	}
@@ -122,12 +122,11 @@ func (c *quarantineRepublishCommand) report(e *environment, r republished) error
 
 // rereader reads events of the quarantine from the event store.
 type rereader struct {
-	events  *mongo.Collection
-	reader  *event.Reader
-	history *eventstore.Reader
+	events *mongo.Collection
+	reader *event.Reader
 }
 
-func newRereader(s *stores, fields event.Fields) (*rereader, error) {
+func newRereader(ctx context.Context, s *stores, fields event.Fields) (*rereader, error) {
 	reader, err := event.NewReader(fields)
 	if err != nil {
 		return nil, err
@@ -136,7 +135,12 @@ func newRereader(s *stores, fields event.Fields) (*rereader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rereader{s.events, reader, history}, nil
+	kind, err := history.LearnIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reader.Only(kind)
+	return &rereader{s.events, reader}, nil
 }
 
 // read reads the event of a record. why is the reason if the event cannot be published.
@@ -149,13 +153,7 @@ func (r *rereader) read(ctx context.Context, record quarantine.Record) (ev event
 		return ev, nil, fmt.Errorf("read event %s of %s: %w", quarantine.DocumentText(record.DocumentID), r.events.Name(), err)
 	}
 	ev, why = r.reader.Read(document)
-	if why == nil {
-		var strangers []error
-		if strangers, err = r.history.Strangers(ctx, []bson.Raw{document}); strangers != nil {
-			why = strangers[0]
-		}
-	}
-	return ev, why, err
+	return ev, why, nil
 }
 
 // choose divides records into those whose events can be published, in the order in which

@@ -37,7 +37,7 @@ func TestChosenEventsAreNotHeldInMemory(t *testing.T) { //nolint:paralleltest //
 		}
 		found = append(found, quarantine.Record{DocumentID: testkit.Value(id)})
 	}
-	events, err := newRereader(s, event.DefaultFields())
+	events, err := newRereader(t.Context(), s, event.DefaultFields())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,15 +180,16 @@ func (c *republishCommand) eachIn(ctx context.Context, o Options, history term.S
 	if err != nil {
 		return 0, err
 	}
+	kind, err := history.LearnIDs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	reader.Only(kind)
 	var last event.Event
 	err = term.NewScanner(history, term.ScanOptions{Logger: o.Logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
-		strangers, err := history.Strangers(ctx, documents)
-		if err != nil {
-			return err
-		}
-		for i, document := range documents {
+		for _, document := range documents {
 			ev, err := reader.Read(document)
-			if err != nil || strangers != nil && strangers[i] != nil {
+			if err != nil {
 				broken++
 				continue
 			}

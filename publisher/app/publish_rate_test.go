@@ -95,7 +95,7 @@ func (expiringHistory) Position(document bson.Raw) (eventstore.Position, bool) {
 	return eventstore.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}, true
 }
 
-func (expiringHistory) Strangers(context.Context, []bson.Raw) ([]error, error) { return nil, nil }
+func (expiringHistory) LearnIDs(context.Context) (event.IDKind, error) { return "", nil }
 
 // A low rate leaves a cursor idle for longer than MongoDB keeps it. Each event is still
 // read once.

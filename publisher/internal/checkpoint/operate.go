@@ -58,6 +58,7 @@ func (s *Store) Move(ctx context.Context, read *State, holder string, to Positio
 		unset = append(unset, bson.E{Key: "since", Value: ""})
 	}
 	set = append(set, bson.E{Key: "holder", Value: holder})
+	unset = append(unset, bson.E{Key: "aggregateIds", Value: ""})
 	if read.Identity != nil && to.CollectionUUID == "" {
 		set = append(set, bson.E{Key: "identity.collectionUUID", Value: ""})
 	}
@@ -75,14 +76,15 @@ func (s *Store) Release(ctx context.Context, read *State, holder string, here Id
 	return s.change(ctx, read, bson.D{
 		{Key: "revision", Value: int64(0)}, {Key: "updatedAt", Value: time.Now()},
 		{Key: "holder", Value: holder}, {Key: "identity", Value: here},
-	}, nil)
+	}, bson.D{{Key: "aggregateIds", Value: ""}})
 }
 
 // change changes a checkpoint that was read, and claims the next epoch.
 func (s *Store) change(ctx context.Context, read *State, set, unset bson.D) error {
-	update := bson.D{{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}}, {Key: "$set", Value: set}}
-	if len(unset) > 0 {
-		update = append(update, bson.E{Key: "$unset", Value: unset})
+	update := bson.D{
+		{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
+		{Key: "$set", Value: set},
+		{Key: "$unset", Value: unset},
 	}
 	err := s.checkpoints.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: s.stream}, {Key: "epoch", Value: read.Epoch}},
 		update, options.FindOneAndUpdate().SetReturnDocument(options.After)).Err()

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -47,8 +48,10 @@ type document struct {
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
 	Recovery    *recovery      `bson:"recovery"`
 	// Since is where the stream began; zero for the beginning of the event store.
-	Since    bson.Timestamp `bson:"since"`
-	Identity *Identity      `bson:"identity"`
+	Since bson.Timestamp `bson:"since"`
+	// IDs is the type of the aggregates' ids; empty before the first event.
+	IDs      event.IDKind `bson:"aggregateIds"`
+	Identity *Identity    `bson:"identity"`
 }
 
 // position returns the start position in the document.
@@ -180,7 +183,7 @@ func (s *Store) judge(found *document, here Identity) (Identity, error) {
 }
 
 func (s *Store) claimed(found document) *Claim {
-	claim := &Claim{Epoch: found.Epoch, Position: found.position(), Since: found.Since, store: s, id: found.Claim}
+	claim := &Claim{Epoch: found.Epoch, Position: found.position(), Since: found.Since, IDs: found.IDs, store: s, id: found.Claim}
 	s.metrics.epoch.Set(float64(claim.Epoch))
 	return claim
 }
@@ -196,6 +199,8 @@ type Claim struct {
 	// Since is where the stream began, before this term; zero for the beginning of the event
 	// store.
 	Since bson.Timestamp
+	// IDs is the type of the aggregates' ids; empty if it is not known yet.
+	IDs event.IDKind
 
 	store *Store
 	// id is unique, also among the processes that have had the name of the holder.
@@ -230,6 +235,21 @@ func (c *Claim) Save(ctx context.Context, p Position) error {
 		return fmt.Errorf("save checkpoint %s in epoch %d: %w", c.store.stream, c.Epoch, ErrFenced)
 	}
 	c.store.metrics.saves.WithLabelValues(resultSaved).Inc()
+	return nil
+}
+
+// RecordIDs stores the type of the aggregates' ids. It fails like [Claim.Save].
+func (c *Claim) RecordIDs(ctx context.Context, kind event.IDKind) error {
+	result, err := c.store.checkpoints.UpdateOne(ctx, bson.D{
+		{Key: "_id", Value: c.store.stream}, {Key: "epoch", Value: c.Epoch}, {Key: "claim", Value: c.id},
+	}, bson.D{{Key: "$set", Value: bson.D{{Key: "aggregateIds", Value: kind}}}})
+	if err == nil && result.MatchedCount == 0 {
+		err = ErrFenced
+	}
+	if err != nil {
+		return fmt.Errorf("record the type of ids with checkpoint %s: %w", c.store.stream, err)
+	}
+	c.IDs = kind
 	return nil
 }
 

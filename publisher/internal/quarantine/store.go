@@ -72,7 +72,7 @@ func NewStore(collection mongox.Collection, stream string, o Options) *Store {
 		collection: collection,
 		stream:     stream,
 		counted: obs.CounterVec(o.Registerer, "penstock_publisher_quarantined_total",
-			"Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large, ambiguous_aggregate_id (an older aggregate has the same id with another type) or refused (by the topic). An event that is read again counts again.",
+			"Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large or refused (by the topic). An event that is read again counts again.",
 			"reason", Reasons()...),
 		logger:  o.Logger,
 		entries: o.Logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute}),
@@ -83,7 +83,7 @@ func NewStore(collection mongox.Collection, stream string, o Options) *Store {
 func Reasons() []event.Reason {
 	return []event.Reason{
 		event.ReasonMissingAggregateID, event.ReasonMissingEventID, event.ReasonMissingEventType,
-		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge, event.ReasonAmbiguousAggregateID, event.ReasonRefused,
+		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge, event.ReasonRefused,
 	}
 }
 

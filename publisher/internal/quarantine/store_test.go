@@ -115,9 +115,8 @@ func TestRepeatedEventHasOneRecord(t *testing.T) {
 			t.Errorf("record without its event is %v", other)
 		}
 		want := `
-# HELP penstock_publisher_quarantined_total Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large, ambiguous_aggregate_id (an older aggregate has the same id with another type) or refused (by the topic). An event that is read again counts again.
+# HELP penstock_publisher_quarantined_total Events that were put into the quarantine instead of being published, by reason: what the event lacks or has wrong, too_large or refused (by the topic). An event that is read again counts again.
 # TYPE penstock_publisher_quarantined_total counter
-penstock_publisher_quarantined_total{reason="ambiguous_aggregate_id"} 0
 penstock_publisher_quarantined_total{reason="malformed"} 0
 penstock_publisher_quarantined_total{reason="missing_aggregate_id"} 0
 penstock_publisher_quarantined_total{reason="missing_event_id"} 2

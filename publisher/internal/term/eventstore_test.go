@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
@@ -110,8 +111,8 @@ func positionToken(n, noops int) bson.Raw {
 	return testkit.Raw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
 }
 
-// Strangers finds none: all ids are strings.
-func (*eventStore) Strangers(context.Context, []bson.Raw) ([]error, error) { return nil, nil }
+// LearnIDs says that all ids are strings.
+func (*eventStore) LearnIDs(context.Context) (event.IDKind, error) { return event.IDString, nil }
 
 func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) {
 	if err := mongotest.CheckNoDeadline(ctx); err != nil {

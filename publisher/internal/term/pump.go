@@ -2,7 +2,6 @@ package term
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -28,10 +26,9 @@ type pump struct {
 	// storing records that MongoDB accepts writes of the quarantine.
 	storing *mongox.Access
 	submit  func(ctx context.Context, item publish.Item) error
-	// strangers finds the events whose aggregate's id prints like that of an older one; see
-	// [eventstore.Reader.Strangers].
-	strangers func(context.Context, []bson.Raw) ([]error, error)
-	logger    zerolog.Logger
+	// record stores the type of the aggregates' ids with the checkpoint.
+	record func(context.Context, event.IDKind) error
+	logger zerolog.Logger
 
 	// collectionUUID identifies the collection that the term reads.
 	collectionUUID string
@@ -50,10 +47,6 @@ type pump struct {
 // stream takes a batch of the change stream.
 func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	p.moved = true
-	strangers, err := p.lookUp(ctx, documentsOf(batch))
-	if err != nil {
-		return err
-	}
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
 		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time, CollectionUUID: p.collectionUUID}
@@ -63,7 +56,7 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 			}
 			continue
 		}
-		ev, err := p.read(insert.Document, strangers, i)
+		ev, err := p.reader.Read(insert.Document)
 		if err := p.take(ctx, ev, err); err != nil {
 			return err
 		}
@@ -80,12 +73,8 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 // scanned takes a page of a scan. p.at is the scan's position before the page.
 func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
 	p.moved = false
-	strangers, err := p.lookUp(ctx, documents)
-	if err != nil {
-		return err
-	}
-	for i, document := range documents {
-		ev, err := p.read(document, strangers, i)
+	for _, document := range documents {
+		ev, err := p.reader.Read(document)
 		// An event without a valid key gets the position of the event before it. A scan
 		// that continues there reads it again.
 		if err == nil {
@@ -124,10 +113,6 @@ func before(ev *event.Event, s checkpoint.Scan) bool {
 // covered reports as scanned, and leaves the others to the scan. It returns the cluster
 // time of the last event that it left; zero if there was none.
 func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*event.Event) bool) (left bson.Timestamp, err error) {
-	strangers, err := p.lookUp(ctx, documentsOf(batch))
-	if err != nil {
-		return left, err
-	}
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
 		if insert.Document == nil {
@@ -136,7 +121,7 @@ func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*even
 			}
 			continue
 		}
-		ev, err := p.read(insert.Document, strangers, i)
+		ev, err := p.reader.Read(insert.Document)
 		if err == nil && !covered(&ev) {
 			left = insert.Time
 			continue
@@ -146,41 +131,6 @@ func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*even
 		}
 	}
 	return left, p.settle(ctx)
-}
-
-func documentsOf(batch watch.Batch) []bson.Raw {
-	documents := make([]bson.Raw, len(batch.Inserts))
-	for i := range batch.Inserts {
-		documents[i] = batch.Inserts[i].Document
-	}
-	return documents
-}
-
-// lookUp finds strangers among documents. It retries after transient errors until ctx ends.
-func (p *pump) lookUp(ctx context.Context, documents []bson.Raw) ([]error, error) {
-	retry := poll.Backoff{First: askPause, Max: askTimeout}
-	for {
-		asking, cancel := mongox.Timeout(ctx, askTimeout)
-		strangers, err := p.strangers(asking, documents)
-		err = mongox.Explain(asking, err)
-		cancel()
-		if err == nil || !mongox.Transient(err) && !errors.Is(err, mongox.ErrNoAnswer) || ctx.Err() != nil {
-			return strangers, err
-		}
-		p.logger.Warn().Err(err).Msg("ids of aggregates not compared with those of older aggregates; retrying")
-		if err := poll.Wait(ctx, retry.Next()); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// read reads the document with this index. strangers is nil if there are none.
-func (p *pump) read(document bson.Raw, strangers []error, index int) (event.Event, error) {
-	ev, err := p.reader.Read(document)
-	if err == nil && strangers != nil {
-		err = strangers[index]
-	}
-	return ev, err
 }
 
 // mark records that everything up to that position has been added.
@@ -200,6 +150,13 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 	if unreadable != nil {
 		p.setAside(handle, entryOf(&ev, unreadable, p.at.Token))
 		return nil
+	}
+	if p.reader.IDKind() == "" { // the first event of the stream
+		kind := event.IDKindOf(ev.RawAggregateID)
+		if err := p.record(ctx, kind); err != nil {
+			return err
+		}
+		p.reader.Only(kind)
 	}
 	return p.submit(ctx, publish.Item{Event: ev, Ticket: handle})
 }

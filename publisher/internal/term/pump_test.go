@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
@@ -25,7 +26,7 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 		watermark:  checkpoint.NewWatermark(1 << 16),
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
 		storing:    new(mongox.Access),
-		strangers:  historySource{}.Strangers,
+		record:     func(context.Context, event.IDKind) error { return nil },
 		submit: func(_ context.Context, item publish.Item) error {
 			submit(item)
 			return nil
@@ -47,6 +48,26 @@ func good(i int) watch.Insert {
 		{Key: "_id", Value: i}, {Key: "aggregateId", Value: fmt.Sprintf("agg-%d", i%50)}, {Key: "eventId", Value: i/50 + 1},
 		{Key: "eventType", Value: "Happened"}, {Key: "payload", Value: bson.D{{Key: "text", Value: strings.Repeat("x", 300)}}},
 	})
+}
+
+// TestFirstEventDecidesTheTypeOfIDs begins with an empty store.
+func TestFirstEventDecidesTheTypeOfIDs(t *testing.T) {
+	t.Parallel()
+	q := newQuarantined(t)
+	var items []publish.Item
+	var recorded []event.IDKind
+	p := newPump(t, q, func(item publish.Item) { items = append(items, item) })
+	p.record = func(_ context.Context, kind event.IDKind) error {
+		recorded = append(recorded, kind)
+		return nil
+	}
+	other := insertAt(1, bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: 42}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Happened"}})
+	if err := p.stream(t.Context(), watch.Batch{Inserts: []watch.Insert{good(0), other, good(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(items) != 2 || !q.ids()[1] || len(recorded) != 1 || recorded[0] != event.IDString {
+		t.Errorf("%d events submitted, in the quarantine are %v, recorded is %v", len(items), q.ids(), recorded)
+	}
 }
 
 func TestUnpublishableEventDoesNotDelayOthers(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
@@ -244,8 +245,8 @@ type Source interface {
 	Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error)
 	// Compare orders two positions as the index does. known is false if it cannot tell.
 	Compare(a, b eventstore.Position) (order int, known bool)
-	// Strangers finds the events whose aggregate's id prints like that of an older one.
-	Strangers(ctx context.Context, documents []bson.Raw) ([]error, error)
+	// LearnIDs gives the type of the aggregates' ids; see [eventstore.Reader.LearnIDs].
+	LearnIDs(ctx context.Context) (event.IDKind, error)
 	// Position is the place of a document in the scan, if it has exactly one.
 	Position(document bson.Raw) (p eventstore.Position, ok bool)
 }

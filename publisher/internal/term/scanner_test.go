@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
@@ -49,7 +50,7 @@ type fakeStore struct {
 	pages   int
 }
 
-func (*fakeStore) Strangers(context.Context, []bson.Raw) ([]error, error) { return nil, nil }
+func (*fakeStore) LearnIDs(context.Context) (event.IDKind, error) { return "", nil }
 
 func (s *fakeStore) OperationTime(context.Context) (bson.Timestamp, error) {
 	s.mu.Lock()

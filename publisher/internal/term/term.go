@@ -50,7 +50,7 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 		watermark:  checkpoint.NewWatermark(r.window),
 		quarantine: r.options.Quarantine,
 		storing:    r.storing,
-		strangers:  r.options.History.Strangers,
+		record:     claim.RecordIDs,
 		logger:     logger,
 	}}
 	options := r.publishing
@@ -110,6 +110,16 @@ func (r *Runner) claim(ctx context.Context, identity string) (claim *checkpoint.
 			claim.Since = from.ClusterTime
 		}
 	}
+	if claim.IDs == "" {
+		kind, err := r.options.History.LearnIDs(ctx)
+		if err == nil && kind != "" {
+			err = claim.RecordIDs(ctx, kind)
+		}
+		if err != nil {
+			return nil, from, mongox.Explain(ctx, err)
+		}
+	}
+	r.reader.Only(claim.IDs)
 	return claim, from, nil
 }
 

@@ -1,0 +1,72 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// All aggregates have ids of one type. Events with another type go to the quarantine, and stay
+// out of whatever reads the event store: a scan, a verification and a rebuild.
+func TestIDsOfAnotherTypeAreQuarantined(t *testing.T) { scene(t, idsOfAnotherTypeAreQuarantined) }
+
+func idsOfAnotherTypeAreQuarantined(t *testing.T) {
+	t.Helper()
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	insert := func(aggregate any, n int64, ids ...int64) {
+		t.Helper()
+		for _, id := range ids {
+			ev := bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "aggregateType", Value: "Counter"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Counted"}, {Key: "timestamp", Value: time.Now()}, {Key: "payload", Value: bson.D{{Key: "n", Value: n}}}}
+			if _, err := s.events.InsertOne(t.Context(), ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	right := func(what string) {
+		t.Helper()
+		s.await(what, func() bool {
+			return s.count("42") == "n=3 after event 3" && s.count("7") == "n=1 after event 1"
+		})
+	}
+	inQuarantine := func(n int) {
+		t.Helper()
+		var found []quarantined
+		s.await("the events of another type in the quarantine", func() bool {
+			s.publisherJSON(0, &found, "quarantine", "list", "--reason=wrong_type")
+			return len(found) >= n
+		})
+		if len(found) != n {
+			t.Errorf("the quarantine has %+v", found)
+		}
+	}
+
+	insert("42", 1, 1, 2) // the oldest, though integers come first in a scan
+	insert(int32(42), 100, 1, 2, 3)
+	s.start(1, 1)
+	insert(bson.NewObjectID(), 100, 1, 2)
+	insert("7", 1, 1)
+	insert("42", 1, 3)
+	right("one read model for each aggregate")
+	inQuarantine(5)
+	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes", "--why=tested"); !strings.HasPrefix(stdout, "0 published, 5 stay") {
+		t.Errorf("republish of other types: %s", stdout)
+	}
+	if n := s.published(); n != 4 {
+		t.Errorf("%d events are on the topic, want 4", n)
+	}
+	s.awaitLive(map[string]int64{"counts": 1})
+	if found, v := s.verify(0); len(found) > 0 || v.Counts["aggregates"] != 2 {
+		t.Errorf("verified: %v, %+v", found, v)
+	}
+
+	s.stopped(s.projectors()[0])
+	s.SetEnv("PENSTOCK_PROJECTIONS=" + s.projectionsFile(strings.Replace(countsProjection, "payload.n", "payload.n * 1", 1)))
+	s.startProjector(0)
+	s.awaitLive(map[string]int64{"counts": 2})
+	right("the read models after a rebuild")
+	inQuarantine(5)
+}
