@@ -38,6 +38,9 @@ func (r *Reader) index(ctx context.Context) (name string, exists bool, err error
 	if name := r.usable(indexes); name != "" {
 		return name, true, nil
 	}
+	if unfit := r.unfit(indexes); unfit != "" {
+		return "", true, fmt.Errorf("%w: %s", ErrIndex, unfit)
+	}
 	return "", true, fmt.Errorf("%w: create it with %s, or without unique if the collection is sharded by a key that this index does not begin with", ErrIndex, r.CreateIndex())
 }
 
@@ -80,6 +83,40 @@ func (r *Reader) usable(indexes []bson.Raw) string {
 		return name
 	}
 	return ""
+}
+
+// unfit explains an index that has the keys and cannot be used; empty if there is none. The server
+// creates no second index with these keys beside it.
+func (r *Reader) unfit(indexes []bson.Raw) string {
+	for _, index := range indexes {
+		if !r.hasKeys(index.Lookup("key")) {
+			continue
+		}
+		name, _ := index.Lookup("name").StringValueOK()
+		collection := fmt.Sprintf("db.getSiblingDB(%q).getCollection(%q)", r.events.Database().Name(), r.events.Name())
+		switch {
+		case truthy(index.Lookup("hidden")):
+			return fmt.Sprintf("index %s is hidden: %s.unhideIndex(%q)", name, collection, name)
+		case truthy(index.Lookup("sparse")), index.Lookup("partialFilterExpression").Type != 0:
+			return fmt.Sprintf("index %s is sparse or partial, so it does not hold every event: %s.dropIndex(%q), then %s", name, collection, name, r.CreateIndex())
+		}
+	}
+	return ""
+}
+
+// CheckTTL returns the name of an index that deletes events after a time; empty if there is none.
+func (r *Reader) CheckTTL(ctx context.Context) (name string, err error) {
+	indexes, err := mongox.All[bson.Raw](ctx, r.events)(r.events.Indexes().List(ctx))
+	if err != nil {
+		return "", fmt.Errorf("list indexes of %s: %w", r.name(), err)
+	}
+	for _, index := range indexes {
+		if index.Lookup("expireAfterSeconds").Type != 0 {
+			name, _ = index.Lookup("name").StringValueOK()
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // hasKeys reports whether key is exactly {aggregateId: 1, eventId: 1}, because min must

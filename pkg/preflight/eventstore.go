@@ -21,9 +21,12 @@ func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database
 	if collated := history.Collated(); collated != "" {
 		r.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
 	}
+	if ttl, ttlErr := history.CheckTTL(ctx); ttlErr == nil && ttl != "" {
+		r.Fail("event store, TTL", "index "+ttl+" deletes events after a time; read models are folded from all events of an aggregate", "drop index "+ttl)
+	}
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
-		r.Fail(what, err.Error(), history.CreateIndex())
+		r.Fail(what, err.Error(), "make the index usable as the text says; without any index on these keys: "+history.CreateIndex())
 	case err != nil:
 		r.Refused(what, err, "grant the user read on database "+database)
 		return false

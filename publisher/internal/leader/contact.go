@@ -10,10 +10,14 @@ import (
 
 	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
+
+// codeNotWritablePrimary is the error of MongoDB for a write to a secondary.
+const codeNotWritablePrimary = 10107
 
 // contact records whether the lock store answers. It logs when the store cannot be reached:
 // once for each kind of consecutive failures, and once when it answers again. The zero value
@@ -26,6 +30,11 @@ type contact struct {
 	stopping func() error
 	// complaint is the message that was logged last.
 	complaint string
+	// unwritten says that the last write failed. renewed is the renewal in the record that was read
+	// last: only another one, or a write, shows that the lock works again. A secondary answers
+	// reads, and takes no write.
+	unwritten bool
+	renewed   time.Time
 
 	mu sync.Mutex
 	// reached says that the lock store has answered at least once.
@@ -36,11 +45,33 @@ type contact struct {
 	failure error
 }
 
-// asked records the result of a request to the lock store.
-func (c *contact) asked(err error) {
+// read records the result of a read of the lock.
+func (c *contact) read(record *resourcelock.LeaderElectionRecord, err error) {
+	if c.unwritten && answered(err) && (err != nil || record.RenewTime.Time.Equal(c.renewed)) {
+		c.beat()
+		return
+	}
+	if err == nil {
+		c.unwritten, c.renewed = false, record.RenewTime.Time
+	}
+	c.asked(err)
+}
+
+// wrote records the result of a write of the lock.
+func (c *contact) wrote(err error) {
+	c.unwritten = !answered(err)
+	c.asked(err)
+}
+
+func (c *contact) beat() {
 	if c.heartbeat != nil {
 		c.heartbeat()
 	}
+}
+
+// asked records the result of a request to the lock store.
+func (c *contact) asked(err error) {
+	c.beat()
 	if errors.Is(err, context.Canceled) { // a stop
 		return
 	}
@@ -117,6 +148,9 @@ func complaintOf(err error) string {
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mongox.ErrNoAnswer) || os.IsTimeout(err) {
 		return "lease not reached in time; retrying. A request may take 0.3 of the renew deadline: if the lock store is always slower than that, nobody leads. Raise PENSTOCK_LEASE_RENEW_DEADLINE and PENSTOCK_LEASE_DURATION"
+	}
+	if mongox.HasCode(err, codeNotWritablePrimary) {
+		return "lease not written, because the server of the connection is no primary; retrying. Name all members and replicaSet in the connection string instead of directConnection"
 	}
 	return "lease not reached; retrying"
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -53,6 +54,45 @@ func (l *failing) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// TestReadOfASecondaryIsNoContact has a lock that answers reads, and refuses all writes.
+func TestReadOfASecondaryIsNoContact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		notPrimary := mongo.CommandError{Code: 10107, Message: "not primary"}
+		lock := &secondary{failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: notPrimary}}
+		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&out).Level(zerolog.InfoLevel)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(quiet())
+		result := make(chan error, 1)
+		go func() { result <- e.Run(ctx, untilDone) }()
+		testkit.Pass(time.Minute)
+		if e.CheckLock(t.Context()) == nil {
+			t.Error("the process is ready to lead")
+		}
+		cancel()
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		if log := out.String(); strings.Count(log, "is no primary; retrying") != 1 || strings.Contains(log, "reached again") {
+			t.Errorf("logged\n%s", log)
+		}
+	})
+}
+
+// secondary answers reads, and refuses writes.
+type secondary struct{ failing }
+
+func (l *secondary) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return l.memoryLock.Get(ctx)
+}
+
+func (l *secondary) Create(context.Context, resourcelock.LeaderElectionRecord) error {
+	return l.failure()
 }
 
 func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {

@@ -82,7 +82,7 @@ func (g *guard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	record, raw, err := g.Interface.Get(ctx)
-	g.contact.asked(err)
+	g.contact.read(record, err)
 	if apierrors.IsNotFound(err) && g.seen.recent() {
 		// The elector would take a missing lock as free.
 		return nil, nil, errVanished
@@ -131,7 +131,7 @@ func (g *guard) renew(
 	begun := time.Now()
 	record.RenewTime = metav1.NewTime(begun)
 	err := write(ctx, record)
-	g.contact.asked(err)
+	g.contact.wrote(err)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (g *guard) release(ctx context.Context, record resourcelock.LeaderElectionR
 	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	err := g.Interface.Update(ctx, record)
-	g.contact.asked(err)
+	g.contact.wrote(err)
 	return err
 }
 

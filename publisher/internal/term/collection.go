@@ -198,7 +198,7 @@ func (t *term) awaitCollection(ctx context.Context) error {
 		}
 		if time.Since(reported) >= absenceReport {
 			t.logger.Warn().Str("database", t.identity.Database).Str("collection", t.identity.Collection).
-				Msg("events collection does not exist; waiting for it. Create it with its index, or correct PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION")
+				Msg("events collection does not exist; waiting for it: " + createCollection)
 			reported = time.Now()
 		}
 		t.beat()

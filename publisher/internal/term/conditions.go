@@ -36,6 +36,18 @@ func (r *Runner) watch(h *health.Health, host string) {
 			Remedy: "Nothing is lost: the events wait in the event store. " + cmp.Or(sbus.Remedy(err, "The topic"), "Check the namespace's status, its firewall and this pod's network") + ".",
 		}}
 	}))
+	h.Watch("events-collection", func(context.Context) []health.Condition {
+		since := r.absent.Load()
+		if since == nil {
+			return nil
+		}
+		events := r.options.Config.MongoDB.Events()
+		return []health.Condition{{
+			Name: "events-collection-missing", State: health.Degraded, Since: *since,
+			Text:   fmt.Sprintf("collection %s of database %s does not exist", events.Collection, events.Database),
+			Remedy: "Create it with its index, or correct PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION.",
+		}}
+	})
 	h.Watch("keys-delayed", delayedKeys(r.publishing.Metrics))
 	h.Watch("stream", func(context.Context) []health.Condition {
 		lag := r.watching.Metrics.Lag()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -28,7 +29,9 @@ type pump struct {
 	submit  func(ctx context.Context, item publish.Item) error
 	// record stores the type of the aggregates' ids with the checkpoint.
 	record func(context.Context, event.IDKind) error
-	logger zerolog.Logger
+	// untimed counts the events whose timestamp cannot be read.
+	untimed prometheus.Counter
+	logger  zerolog.Logger
 
 	// collectionUUID identifies the collection that the term reads.
 	collectionUUID string
@@ -150,6 +153,9 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 	if unreadable != nil {
 		p.setAside(handle, entryOf(&ev, unreadable, p.at.Token))
 		return nil
+	}
+	if ev.UnreadableTimestamp() != "" {
+		p.untimed.Inc()
 	}
 	if p.reader.IDKind() == "" { // the first event of the stream
 		kind := event.IDKindOf(ev.RawAggregateID)

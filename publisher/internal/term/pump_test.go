@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // newPump makes a pump that passes its events to submit.
@@ -27,6 +28,7 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
 		storing:    new(mongox.Access),
 		record:     func(context.Context, event.IDKind) error { return nil },
+		untimed:    newMetrics(nil).untimed,
 		submit: func(_ context.Context, item publish.Item) error {
 			submit(item)
 			return nil
@@ -48,6 +50,20 @@ func good(i int) watch.Insert {
 		{Key: "_id", Value: i}, {Key: "aggregateId", Value: fmt.Sprintf("agg-%d", i%50)}, {Key: "eventId", Value: i/50 + 1},
 		{Key: "eventType", Value: "Happened"}, {Key: "payload", Value: bson.D{{Key: "text", Value: strings.Repeat("x", 300)}}},
 	})
+}
+
+// TestUnreadableTimestampsAreCounted publishes an event whose timestamp is a number.
+func TestUnreadableTimestampsAreCounted(t *testing.T) {
+	t.Parallel()
+	published := 0
+	p := newPump(t, newQuarantined(t), func(publish.Item) { published++ })
+	doubtful := insertAt(1, bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Happened"}, {Key: "timestamp", Value: 1700000000}})
+	if err := p.stream(t.Context(), watch.Batch{Inserts: []watch.Insert{good(0), doubtful}}); err != nil {
+		t.Fatal(err)
+	}
+	if counted := testutil.ToFloat64(p.untimed); published != 2 || counted != 1 {
+		t.Errorf("%d events published, %v counted", published, counted)
+	}
 }
 
 // TestFirstEventDecidesTheTypeOfIDs begins with an empty store.

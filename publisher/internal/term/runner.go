@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,6 +78,11 @@ type Runner struct {
 	// stretch is how long a scan reads before it follows the change stream for the part
 	// that is scanned; zero means [scanStretch].
 	stretch time.Duration
+
+	// exists says that the events collection has been found once, and absent since when it has
+	// not been there: nil if it is.
+	exists atomic.Bool
+	absent atomic.Pointer[time.Time]
 
 	*metrics
 }
@@ -161,6 +167,7 @@ func New(o Options) (*Runner, error) {
 	// retried.
 	r.storing.Served()
 	r.saving.Access.Served()
+	h.Ready("events-collection", r.checkCollection)
 	r.watch(h, c.ServiceBus.Host())
 	return r, nil
 }

@@ -51,6 +51,7 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 		quarantine: r.options.Quarantine,
 		storing:    r.storing,
 		record:     claim.RecordIDs,
+		untimed:    r.untimed,
 		logger:     logger,
 	}}
 	options := r.publishing
