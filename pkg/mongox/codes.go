@@ -31,8 +31,6 @@ const (
 	CodeMajorityNotEnabled = 148
 	// CodeNotImplemented says that the server lacks a feature that the command needs.
 	CodeNotImplemented = 238
-	// CodeNoSuchTransaction says that the transaction has ended.
-	CodeNoSuchTransaction = 251
 	// CodeUUIDMismatch says that the collection of the name has another UUID, or is missing
 	// (CollectionUUIDMismatch).
 	CodeUUIDMismatch = 361

@@ -1,8 +1,6 @@
 package projection
 
 import (
-	"fmt"
-	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -14,13 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
-)
-
-const (
-	// likelyElements is how many elements an array has in the estimate of a cost.
-	likelyElements = 1000
-	// likelyCharacters is how many characters a text has in the estimate of a cost.
-	likelyCharacters = 100
 )
 
 // acceptedComment begins the comment, on the line of a construct, with which an author
@@ -48,10 +39,28 @@ func (p place) adviseOn(node *yaml.Node, x *expression) {
 	for _, literal := range p.inexact(x.checked) {
 		p.advise(node, "%s is a double, which is not exactly %[1]s, so it does not equal a Decimal128 of %[1]s: write decimal('%[1]s'), or declare the field as a double in the section events", literal)
 	}
-	if most := likelyCost(x.checked); most > costLimit {
-		p.advise(node, "if its arrays have %d elements and its texts %d characters, the expression takes up to %s steps, and %d are allowed: loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate",
-			likelyElements, likelyCharacters, steps(most), costLimit)
+	if loopsInLoop(x.checked) {
+		p.advise(node, "there is a loop, or a search by in, within a loop: with 1,000 elements each it takes a million steps, and %d are allowed. Loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate", costLimit)
 	}
+}
+
+// loopsInLoop reports whether an expression has a loop, or a search by in, within a loop.
+func loopsInLoop(checked *ast.AST) (found bool) {
+	loops := func(e ast.Expr) bool {
+		// cel.bind is a loop over an empty list.
+		return e.Kind() == ast.ComprehensionKind && e.AsComprehension().IterRange().Kind() != ast.ListKind
+	}
+	within := ast.NewExprVisitor(func(e ast.Expr) {
+		search := e.Kind() == ast.CallKind && e.AsCall().FunctionName() == celop.In && e.AsCall().Args()[1].Kind() != ast.ListKind
+		found = found || search || loops(e)
+	})
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if loops(e) {
+			ast.PreOrderVisit(e.AsComprehension().LoopCondition(), within)
+			ast.PreOrderVisit(e.AsComprehension().LoopStep(), within)
+		}
+	}))
+	return found
 }
 
 // reading is an expression of a rule or a computed field.
@@ -133,14 +142,6 @@ func (p place) declaresDouble(path []string) bool {
 		s = s.fields[name]
 	}
 	return s != nil && s.celType.IsExactType(types.DoubleType)
-}
-
-// steps formats a number of steps, which may be too large to count.
-func steps(n uint64) string {
-	if n >= math.MaxInt64 {
-		return "countless"
-	}
-	return fmt.Sprint(n)
 }
 
 // adviseOnType checks the event type of a handler. A | in it probably separates two of them.

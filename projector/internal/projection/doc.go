@@ -115,7 +115,7 @@
 // # Files
 //
 //	YAML          load, declare, vocabulary, path, list, compute, upcast, schema
-//	messages      problem, syntax, remedy; advice and likely of projector check
+//	messages      problem, syntax, remedy; advice of projector check
 //	editors       jsonschema
 //	definitions   definition, source
 //	CEL           environment, expression, absent; view, values, opaque, order, encode
