@@ -1,14 +1,12 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -30,23 +28,11 @@ func (s *stored) checkReadModels(ctx context.Context, e *catalog.Entry) error {
 	if err != nil {
 		return err
 	}
-	switch owner {
-	case e.Pipeline:
+	if owner == e.Pipeline {
 		return nil
-	case "":
-		// The owner was deleted, or this is the wrong database. Documents decide.
-		err := s.ReadModels.Collection(e.Live.Collection).FindOne(ctx, bson.D{}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, mongo.ErrNoDocuments) {
-			return fmt.Errorf("read a document of collection %s: %w", e.Live.Collection, err)
-		}
-		return fmt.Errorf("%w: projection %s has its read models in collection %s, but database %s has neither an owner of this collection nor a document in it: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
-			errOtherReadModels, e.Name, e.Live.Collection, s.ReadModels.Name())
 	}
-	return fmt.Errorf("%w: collection %s in database %s belongs to the pipeline %s, and projection %s to the pipeline %s: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
-		errOtherReadModels, e.Live.Collection, s.ReadModels.Name(), owner, e.Name, e.Pipeline)
+	return fmt.Errorf("%w: projection %s of the pipeline %s has its read models in collection %s, which %s owns in database %s: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
+		errOtherReadModels, e.Name, e.Pipeline, e.Live.Collection, cmp.Or(owner, "no pipeline"), s.ReadModels.Name())
 }
 
 // errOtherReadModels says that the configured database is not that of the read models.

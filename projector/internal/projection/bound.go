@@ -118,12 +118,6 @@ const runeWork, runeMemory = 12, 6
 // searched bounds a search that begins again at each code point.
 func searched(m *meter, a, b, _ ref.Val) { m.spend(textSize(a)*(textSize(b)+runeWork), 0) }
 
-// reversed bounds reverse, which takes a text or a list.
-func reversed(m *meter, a, _, _ ref.Val) {
-	listed(m, a, nil, nil)
-	m.spend(textSize(a)*runeWork, textSize(a)*runeMemory)
-}
-
 func replaced(m *meter, a, b, c ref.Val) {
 	text, _ := a.(types.String)
 	old, _ := b.(types.String)
@@ -193,28 +187,17 @@ func instructions(m *meter, pattern ref.Val) int {
 	return n
 }
 
-// listed bounds a function that visits or copies a list.
+// listed bounds a function that visits or copies a list, or the code points of a text.
 func listed(m *meter, a, b, _ ref.Val) {
 	n := listSize(a) + listSize(b)
-	m.spend(n*fieldWork, n*elementMemory)
+	m.spend(n*fieldWork+textSize(a)*runeWork, n*elementMemory+textSize(a)*runeMemory)
 }
 
-// unwrapped bounds a function that copies the values of a list of optionals. If an element is
-// not optional, its error contains the element.
-func unwrapped(m *meter, a, _, _ ref.Val) {
+// copied bounds a function that copies values at any depth of a list, also into an error.
+func copied(m *meter, a, _, _ ref.Val) {
 	listed(m, a, nil, nil)
 	n := weigh(m, a)
 	m.spend(n, n)
-}
-
-// flattened bounds flatten. The lists inside count at any depth.
-func flattened(m *meter, a, _, _ ref.Val) {
-	m.spend(fieldWork, elementMemory)
-	if l, ok := a.(traits.Lister); ok {
-		for elements := l.Iterator(); elements.HasNext() == types.True; {
-			flattened(m, elements.Next(), nil, nil)
-		}
-	}
 }
 
 // sorted bounds sort and sortBy, which compare all pairs of keys at most n·log(n) times.

@@ -41,8 +41,8 @@ var functionTable = func() map[string]function {
 		"matches": {bound: matched}, "regex.extract": {bound: matched},
 		"regex.extractAll": {bound: extracted}, "regex.replace": {bound: regexReplaced},
 
-		"distinct": {bound: distinct}, "reverse": {bound: reversed}, "slice": {bound: listed}, "flatten": {bound: flattened},
-		"optional.unwrap": {bound: unwrapped}, "unwrapOpt": {bound: unwrapped},
+		"distinct": {bound: distinct}, "reverse": {bound: listed}, "slice": {bound: listed}, "flatten": {bound: copied},
+		"optional.unwrap": {bound: copied}, "unwrapOpt": {bound: copied},
 		"sort":                  {bound: sorted, compute: func(_ *meter, a ...ref.Val) ref.Val { return sortList(a[0], a[0]) }},
 		"@sortByAssociatedKeys": {bound: sorted, compute: func(_ *meter, a ...ref.Val) ref.Val { return sortList(a[0], a[1]) }},
 		"sum":                   {bound: summed},
