@@ -166,7 +166,7 @@ func (e *environment) awaitLive(ctx context.Context) error {
 	return e.await(ctx, "projections to be live", func() (bool, error) {
 		catalog := e.client.Database(harness.StateDatabase).Collection("projections")
 		live, err := catalog.CountDocuments(ctx, bson.D{
-			{Key: "live", Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "building", Value: bson.D{{Key: "$exists", Value: false}}},
+			{Key: "live", Value: bson.D{{Key: "$ne", Value: nil}}}, {Key: "building", Value: nil},
 		})
 		return live == int64(e.projections), err
 	})

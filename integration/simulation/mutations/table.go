@@ -308,8 +308,8 @@ var Table = []Mutation{
 	{
 		Name:  "the catalog is changed without comparing its revision",
 		File:  "projector/internal/catalog/catalog.go",
-		Old:   "filter := bson.D{{Key: \"_id\", Value: old.Name}, {Key: \"revision\", Value: old.Revision}}\n\tupdate",
-		New:   "filter := bson.D{{Key: \"_id\", Value: old.Name}}\n\tupdate",
+		Old:   "filter := bson.D{{Key: \"_id\", Value: old.Name}, {Key: \"revision\", Value: old.Revision}}\n\tresult",
+		New:   "filter := bson.D{{Key: \"_id\", Value: old.Name}}\n\tresult",
 		Found: 17,
 	},
 	{
@@ -373,6 +373,14 @@ var Table = []Mutation{
 		New:   "return s.enter(ctx, Verifying, nextRound)",
 		Blind: "the verification finds what the sweep has left out, and repairs it",
 		Test:  "projector/internal/catalog TestErrorOfAStepIsInTheCatalog",
+	},
+	{
+		Name:  "a promotion that was taken over is withdrawn",
+		File:  "projector/internal/catalog/promote.go",
+		Old:   "s.begun, s.withdrawable = token, begins",
+		New:   "s.begun, s.withdrawable = token, true",
+		Blind: "a coordinator must be suspended just before it renames, and a pod must not pause for its successor",
+		Test:  "projector/internal/catalog TestPromotionThatWasTakenOverIsNotWithdrawn",
 	},
 	{
 		Name:  "a coordinator that was suspended keeps the collection that it has renamed",

@@ -84,11 +84,7 @@ func (c *Catalog) Write(ctx context.Context, old, changed *Entry) (*Entry, error
 	}
 	stored.Revision = old.Revision + 1
 	filter := bson.D{{Key: "_id", Value: old.Name}, {Key: "revision", Value: old.Revision}}
-	update, err := updateOf(stored)
-	if err != nil {
-		return nil, err
-	}
-	result, err := c.collection.UpdateOne(ctx, filter, update)
+	result, err := c.collection.UpdateOne(ctx, filter, bson.D{{Key: "$set", Value: stored}})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("change the catalog entry of projection %s: %w", changed.Name, err)
@@ -96,34 +92,6 @@ func (c *Catalog) Write(ctx context.Context, old, changed *Entry) (*Entry, error
 		return nil, fmt.Errorf("change the catalog entry of projection %s at revision %d: %w", changed.Name, old.Revision, ErrConflict)
 	}
 	return stored, nil
-}
-
-// updateOf returns the update that sets all fields of an entry, and removes the empty ones.
-func updateOf(e *Entry) (bson.D, error) {
-	text, err := bson.Marshal(e)
-	if err != nil {
-		return nil, fmt.Errorf("encode the catalog entry of projection %s: %w", e.Name, err)
-	}
-	elements, err := bson.Raw(text).Elements()
-	if err != nil {
-		return nil, fmt.Errorf("encode the catalog entry of projection %s: %w", e.Name, err)
-	}
-	absent := map[string]bool{"live": true, "building": true, "givenUp": true, "retiredAt": true, "left": true, "dropping": true, "garbage": true, "history": true}
-	var set, unset bson.D
-	for _, element := range elements {
-		delete(absent, element.Key())
-		if element.Key() != "_id" {
-			set = append(set, bson.E{Key: element.Key(), Value: element.Value()})
-		}
-	}
-	for field := range absent {
-		unset = append(unset, bson.E{Key: field, Value: ""})
-	}
-	update := bson.D{{Key: "$set", Value: set}}
-	if len(unset) > 0 {
-		update = append(update, bson.E{Key: "$unset", Value: unset})
-	}
-	return update, nil
 }
 
 // Remove deletes an entry. The error is [ErrConflict] if the stored entry is no longer e.

@@ -78,8 +78,7 @@
 //	                                                           verifying  live
 //
 // The state is in the catalog. Each step first checks what exists, and can be repeated. So
-// a coordinator that is killed at any point leaves nothing that stops its successor. A model
-// test kills and stops coordinators and pods between any two operations (model_test.go).
+// a coordinator that is killed at any point leaves nothing that stops its successor.
 //
 // # A late coordinator
 //

@@ -197,6 +197,7 @@ const maxHistory = 20
 // Entry is the catalog entry of a projection. Treat it as immutable: functions that
 // change an entry return a new one.
 type Entry struct {
+	// A write sets all fields, so that none is left out if it is empty.
 	Name string `bson:"_id"`
 	// Pipeline is the pipeline that owns the projection.
 	Pipeline string `bson:"pipeline"`
@@ -204,18 +205,18 @@ type Entry struct {
 	Revision int64 `bson:"revision"`
 	// Generations is the highest generation number used so far.
 	Generations int64  `bson:"generations"`
-	Live        *Live  `bson:"live,omitempty"`
-	Building    *Build `bson:"building,omitempty"`
+	Live        *Live  `bson:"live"`
+	Building    *Build `bson:"building"`
 	// GivenUp is the declared definition whose build an operator cancelled; nil for none.
 	// No pod starts building it. The next build clears the field.
-	GivenUp *GivenUp `bson:"givenUp,omitempty"`
+	GivenUp *GivenUp `bson:"givenUp"`
 	// RetiredAt is set while no pod declares the projection.
-	RetiredAt *time.Time `bson:"retiredAt,omitempty"`
-	Left      []Left     `bson:"left,omitempty"`
+	RetiredAt *time.Time `bson:"retiredAt"`
+	Left      []Left     `bson:"left"`
 	// Dropping are the collections that an operator's command is deleting.
-	Dropping []string  `bson:"dropping,omitempty"`
-	Garbage  []Garbage `bson:"garbage,omitempty"`
-	History  []Record  `bson:"history,omitempty"`
+	Dropping []string  `bson:"dropping"`
+	Garbage  []Garbage `bson:"garbage"`
+	History  []Record  `bson:"history"`
 	// Unreadable is set by commands if the record cannot be read and belongs to another event
 	// store. Then the entry has only Name and Pipeline.
 	Unreadable error `bson:"-"`

@@ -27,12 +27,6 @@ type collection struct {
 	projection string
 	generation int64
 	events     events
-	// unmanaged is set while an application has documents in it, and early if it has
-	// written them before a verification began, so that no promotion may drop them.
-	unmanaged, early bool
-	// layout is the number of the last change of its indexes, and owed that of the last one
-	// before a verification began, which no promotion may lose.
-	layout, owed int
 }
 
 // simulation is a model of everything around the coordinators: a projection and those
@@ -47,19 +41,15 @@ type simulation struct {
 	uuids       byte
 	pods        map[string]*pod
 	jobs        map[string]job.Job
-	// begun are the generations that were built, and removed those whose data were removed,
-	// by projection.
-	begun, removed map[string]map[int64]bool
+	// removed are the generations whose data were removed, by projection.
+	removed map[string][]int64
 	// settled are the events that pods have settled, stored those in the event store. Each
 	// event is that of another aggregate. archived are the events that the event store does
 	// not have any more, and restored those that were archived and that it has again.
 	settled, stored, archived, restored events
 	last                                int
-	// changes is the number of changes of indexes.
-	changes int
-	// parked is the number of parked aggregates, or unlisted the error of counting them.
-	parked   int64
-	unlisted error
+	// parked is the number of parked aggregates.
+	parked int64
 	// refusal is the error of creating a collection, refused that of every rename, and renaming
 	// that of the rename to the readers' name, if set.
 	refusal, refused, renaming error
@@ -99,7 +89,7 @@ func newSimulation() *simulation {
 	return &simulation{
 		name:    "users",
 		entries: map[string]*catalog.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
-		jobs: map[string]job.Job{}, begun: map[string]map[int64]bool{}, removed: map[string]map[int64]bool{}, settled: events{}, stored: events{}, archived: events{}, restored: events{},
+		jobs: map[string]job.Job{}, removed: map[string][]int64{}, settled: events{}, stored: events{}, archived: events{}, restored: events{},
 	}
 }
 
@@ -133,12 +123,6 @@ func (w *simulation) replace(old, changed *catalog.Entry) (*catalog.Entry, error
 		next.Revision = stored.Revision + 1
 	}
 	w.entries[changed.Name] = &next
-	if w.begun[next.Name] == nil {
-		w.begun[next.Name] = map[int64]bool{}
-	}
-	if next.Building != nil {
-		w.begun[next.Name][next.Building.Generation] = true
-	}
 	return &next, nil
 }
 
@@ -408,9 +392,6 @@ func (a *actor) Prepare(_ context.Context, shadow, like string) (bson.Binary, er
 			c.projection = projection
 			c.generation, _ = strconv.ParseInt(number, 10, 64)
 		}
-		if model := a.collections[like]; model != nil {
-			c.layout = model.layout
-		}
 		return c.uuid, nil
 	})
 }
@@ -436,12 +417,6 @@ func (a *actor) Rename(_ context.Context, from, to string, drop bool) error {
 		}
 		if c == nil || a.collections[to] != nil && !drop {
 			return true, nil
-		}
-		if replaced := a.collections[to]; replaced != nil && replaced.early {
-			a.fail("documents of an application were dropped")
-		}
-		if replaced := a.collections[to]; replaced != nil && to == readers && c.layout < replaced.owed {
-			a.fail("indexes were lost")
 		}
 		delete(a.collections, from)
 		a.collections[to] = c
@@ -478,31 +453,22 @@ func (a *actor) Remove(_ context.Context, projection string, number int64) (bool
 		if e := a.entries[projection]; e.Live != nil && e.Live.Generation == number || e.Building != nil && e.Building.Generation == number {
 			a.fail("data of generation %d are removed, which is in use", number)
 		}
-		if a.removed[projection] == nil {
-			a.removed[projection] = map[int64]bool{}
-		}
-		a.removed[projection][number] = true
+		a.removed[projection] = append(a.removed[projection], number)
 		return true, nil
 	})
 }
 
 func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
-	parked, err := do(a, func() (int64, error) { return a.parked, a.unlisted })
+	parked, err := do(a, func() (int64, error) { return a.parked, nil })
 	return parked, "ada (expression)", err
 }
-
-var errUnmanaged = errors.New("5 documents that no projector has written")
 
 func (a *actor) Inspect(context.Context, string) (found catalog.Inspected, err error) {
 	if err := a.gate(); err != nil {
 		return found, err
 	}
 	return do(a, func() (catalog.Inspected, error) {
-		c := a.collections[readers]
-		if c.unmanaged {
-			found.Unmanaged = errUnmanaged
-		}
-		for n := range c.events {
+		for n := range a.collections[readers].events {
 			if a.archived[n] {
 				found.Archived++
 				found.Example = strconv.Itoa(n)

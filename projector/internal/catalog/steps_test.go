@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,6 +152,53 @@ func TestSuspendedCoordinatorPromotesNoOtherCollection(t *testing.T) {
 			r.pass(5 * time.Second)
 			if r.state() != "" || r.entry().Live.Generation != 2 || r.collections[readers].generation != 2 {
 				t.Errorf("suspended after %d steps: the generation is %q, and readers see %+v", steps, r.state(), r.collections[readers])
+			}
+		})
+	}
+}
+
+// A coordinator is suspended after all pods have paused. Its successor cannot know whether it will
+// rename, so it waits for a pod that does not pause instead of letting the pods write again.
+func TestPromotionThatWasTakenOverIsNotWithdrawn(t *testing.T) {
+	t.Parallel()
+	for steps, promoted := 0, false; !promoted && !t.Failed(); steps++ {
+		inSimulation(t, func(r *run) {
+			r.settle(catalog.Promoting)
+			r.pass(500 * time.Millisecond)
+			for _, p := range r.pods {
+				r.poll(p)
+			}
+			suspended := r.coordinators[0]
+			for range steps {
+				for !suspended.step() {
+					<-time.After(10 * time.Millisecond)
+				}
+			}
+			promoted = r.state() == ""
+			r.coordinators = nil
+			r.abandon(suspended)
+			slow := &pod{name: "slow"}
+			r.pods["slow"] = slow
+			r.poll(slow)
+			r.start()
+			for range 5 {
+				r.pass(time.Second)
+				for _, p := range r.pods {
+					if p != slow {
+						r.poll(p)
+						r.project(p)
+						r.project(p)
+					}
+				}
+			}
+			if !promoted && r.state() != catalog.Promoting {
+				t.Errorf("suspended after %d steps: the generation is %q although a pod writes", steps, r.state())
+			}
+			r.coordinators = append(r.coordinators, suspended)
+			r.pass(time.Second)
+			r.settle("")
+			if r.entry().Live.Generation != 2 {
+				t.Errorf("suspended after %d steps: live is %+v", steps, r.entry().Live)
 			}
 		})
 	}
@@ -375,6 +423,19 @@ func TestMissingRightToRenameLeavesTheWritesRunning(t *testing.T) {
 		r.settle("")
 		if r.state() != "" {
 			t.Errorf("with the right, the generation is %s", r.state())
+		}
+	})
+}
+
+// A suspended pod may write data of an old generation after they were removed.
+func TestDataOfAReplacedGenerationAreRemovedTwice(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		for r.state() != "" {
+			r.settle("")
+		}
+		if removed := r.removed["users"]; !slices.Equal(removed, []int64{1, 1}) || len(r.entry().Garbage) > 0 {
+			t.Errorf("removed were generations %v; left is %+v", removed, r.entry().Garbage)
 		}
 	})
 }
