@@ -108,7 +108,7 @@ func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	}
 	var found lease
 	if err := bson.Unmarshal(raw, &found); err != nil {
-		return nil, nil, fmt.Errorf("decode lease %s: %w", l.name, err)
+		return nil, nil, fmt.Errorf("decode lease %s in collection %s of the state database, which somebody has changed: %w; stop all publishers and delete it: the next leader writes it anew", l.name, leasesName, err)
 	}
 	if err := l.check(&found); err != nil {
 		return nil, nil, err

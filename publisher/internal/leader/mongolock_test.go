@@ -102,6 +102,22 @@ func TestMongoLockThatGetsNoAnswer(t *testing.T) {
 	})
 }
 
+// A lease that somebody has changed names its collection and what to do.
+func TestMongoLockThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	collection := newLeases(t)
+	lock := leader.NewMongoLock(collection, "events", "events", "a")
+	if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := collection.UpdateOne(t.Context(), theLease, bson.D{{Key: "$set", Value: bson.D{{Key: "version", Value: "one"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lock.Get(t.Context()); err == nil || !strings.Contains(err.Error(), "lease events in collection leader_leases") || !strings.Contains(err.Error(), "delete it") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestMongoLockRoundTrip(t *testing.T) {
 	t.Parallel()
 	collection := newLeases(t)

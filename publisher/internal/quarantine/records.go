@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -174,9 +175,10 @@ func (r *Records) Remove(ctx context.Context, records ...Record) (int64, error) 
 }
 
 // DocumentText formats a document's _id for people: a string or an ObjectId as it is, any
-// other value as Extended JSON. It is never empty, so that it can choose each record.
+// other value as Extended JSON. A string that looks like another value is in quotes, and no text
+// is empty, so that it chooses one record.
 func DocumentText(id bson.RawValue) string {
-	if text, ok := id.StringValueOK(); ok && text != "" {
+	if text, ok := id.StringValueOK(); ok && !looksOther.MatchString(text) {
 		return text
 	}
 	if oid, ok := id.ObjectIDOK(); ok {
@@ -184,6 +186,9 @@ func DocumentText(id bson.RawValue) string {
 	}
 	return id.String()
 }
+
+// looksOther matches the texts of values that are no strings, and of quoted strings.
+var looksOther = regexp.MustCompile(`^$|^[0-9a-f]{24}$|^["{\[]|^(true|false|null)$`)
 
 // ErrGone says that an event is no longer in the event store.
 var ErrGone = errors.New("the event is no longer in the event store")

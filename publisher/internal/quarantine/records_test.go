@@ -20,6 +20,11 @@ func TestDocumentTextHasTheFormOfTheCommandLine(t *testing.T) {
 		"e-1":                        "e-1",
 		`""`:                         "",
 		"65a0b1c2d3e4f5a6b7c8d9e0":   oid,
+		`"65a0b1c2d3e4f5a6b7c8d9e0"`: "65a0b1c2d3e4f5a6b7c8d9e0",
+		`"{\"$numberInt\":\"7\"}"`:   `{"$numberInt":"7"}`,
+		`"null"`:                     "null",
+		"null":                       bson.Null{},
+		`"\"null\""`:                 `"null"`,
 		`{"$numberInt":"7"}`:         int32(7),
 		`{"a": {"$numberLong":"1"}}`: bson.D{{Key: "a", Value: int64(1)}},
 	} {
