@@ -33,8 +33,9 @@
 //
 // # Generations
 //
-// The definitions of a projection have generations 1, 2, 3 … A document has its generation
-// in lastGeneration, and a side watermark has it in its _id.
+// Each definition of a projection is a generation. Its number is the time of its declaration,
+// and the first one over an empty event store is 1. A document has its generation in
+// lastGeneration, and a side watermark has it in its _id.
 //
 // A new generation is built in a shadow collection, and then takes the name of the live
 // one. A pod that does not know that may still write for the old generation. These
@@ -61,8 +62,7 @@
 // A document of a newer generation means that the unit's own generation was replaced. The
 // unit loads as [model.ErrSuperseded], and nothing removes the document. Both rules need
 // numbers that only rise: no generation's number is used again, not even that of a build
-// that was given up. A projection that takes over a collection has numbers above those of
-// its former owners, so that their suspended pods count as writers of older generations.
+// that was given up.
 //
 // # States that are kept
 //
