@@ -84,7 +84,8 @@ func killPublisher(r *release) (time.Time, string) {
 	return time.Now(), ""
 }
 
-// killProjector kills a projector. Its successor in the pod knows that it is dead.
+// killProjector kills a projector. Its successor has the identity of the pod, so it knows that the
+// killed process has ended.
 func killProjector(r *release) (time.Time, string) {
 	pod := &r.readyPods("projector")[0]
 	signalPod(r.t, pod, sigkill)
@@ -93,7 +94,7 @@ func killProjector(r *release) (time.Time, string) {
 		ctx, cancel := context.WithTimeout(r.t.Context(), settleTimeout)
 		defer cancel()
 		log, err := command(ctx, controlplane.Kubectl, "-n", r.namespace, "logs", pod.Name)
-		return strings.Contains(log, "leases of dead projectors of this host ended"), fmt.Sprintf("%v: %s", err, log)
+		return strings.Contains(log, "leases of the former processes of this pod ended"), fmt.Sprintf("%v: %s", err, log)
 	})
 	return time.Now(), fmt.Sprintf("meanwhile a new event takes %s", during.Round(10*time.Millisecond))
 }

@@ -40,29 +40,34 @@ type Availability struct {
 	options AvailabilityOptions
 	gauge   prometheus.Gauge
 	served  atomic.Bool // the topic let the process connect once
-	lasting atomic.Bool // some of the refusals or failures last
+	lasting atomic.Bool // trouble is not over
 
 	mu sync.Mutex
-	// connecting are the refusals since the last connection was opened, and sending those
-	// since the last send was accepted.
-	connecting, sending streak
-	// unconnected are the failed attempts to connect since a connection was last open, and
-	// unsent the failed sends since the topic last accepted one.
-	unconnected, unsent streak
+	// connecting ends when a connection is opened, and sending when a send is accepted, which ends
+	// both.
+	connecting, sending trouble
 }
 
-// streak are consecutive refusals or failures of one kind. The zero value is none.
-type streak struct {
-	since time.Time
-	err   error
+// trouble are consecutive failures of one kind: since when, and since when explicit refusals are
+// among them. The zero value is none.
+type trouble struct {
+	since, refused time.Time
+	err, refusal   error
 }
 
-// add adds a refusal or failure.
-func (s *streak) add(err error) {
-	if s.since.IsZero() {
-		s.since = time.Now()
+func (t *trouble) add(err error, refusal bool) {
+	now := time.Now()
+	if t.since.IsZero() {
+		t.since = now
 	}
-	s.err = err
+	t.err = err
+	if !refusal {
+		return
+	}
+	if t.refused.IsZero() {
+		t.refused = now
+	}
+	t.refusal = err
 }
 
 // NewAvailability makes an Availability for a process whose topic has not answered yet.
@@ -78,25 +83,34 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 // send.
 func (a *Availability) Connected() {
 	a.served.Store(true)
-	a.accepts(&a.connecting, &a.unconnected)
+	a.end(&a.connecting)
 }
 
 // Accepted says that the topic has accepted a send.
-func (a *Availability) Accepted() {
-	a.accepts(&a.sending, &a.unconnected, &a.unsent)
+func (a *Availability) Accepted() { a.end(&a.connecting, &a.sending) }
+
+// TermEnded says that this process no longer publishes, so it no longer knows whether the
+// topic works. Refusals last over terms.
+func (a *Availability) TermEnded() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range []*trouble{&a.connecting, &a.sending} {
+		t.since, t.err = t.refused, t.refusal
+	}
 }
 
 // ConnectFailed notes an attempt to connect that failed while no connection was open.
-func (a *Availability) ConnectFailed(err error) { a.fails(&a.unconnected, err) }
+func (a *Availability) ConnectFailed(err error) { a.fails(&a.connecting, err) }
 
 // SendFailed notes a send that failed because of the connection or the broker, and not
 // because of its events.
-func (a *Availability) SendFailed(err error) { a.fails(&a.unsent, err) }
+func (a *Availability) SendFailed(err error) { a.fails(&a.sending, err) }
 
-// TermEnded says that this process no longer publishes, so it no longer knows whether the
-// topic works.
-func (a *Availability) TermEnded() {
-	a.end(&a.unconnected, &a.unsent)
+func (a *Availability) fails(t *trouble, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lasting.Store(true)
+	t.add(err, false)
 }
 
 // Failing returns since when no connection could be opened or, if one is open, no send was
@@ -105,19 +119,12 @@ func (a *Availability) Failing() (since time.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case !a.unconnected.since.IsZero():
-		return a.unconnected.since, fmt.Errorf("no connection to the topic can be opened: %w", a.unconnected.err)
-	case !a.unsent.since.IsZero():
-		return a.unsent.since, fmt.Errorf("the topic accepts no send: %w", a.unsent.err)
+	case !a.connecting.since.IsZero():
+		return a.connecting.since, fmt.Errorf("no connection to the topic can be opened: %w", a.connecting.err)
+	case !a.sending.since.IsZero():
+		return a.sending.since, fmt.Errorf("the topic accepts no send: %w", a.sending.err)
 	}
 	return time.Time{}, nil
-}
-
-func (a *Availability) fails(s *streak, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lasting.Store(true)
-	s.add(err)
 }
 
 // Refused notes that the topic has refused a send. The error is nil if the caller should
@@ -127,29 +134,7 @@ func (a *Availability) Refused(err error) error { return a.refuse(&a.sending, er
 // ConnectRefused is [Availability.Refused] for an attempt to connect.
 func (a *Availability) ConnectRefused(err error) error { return a.refuse(&a.connecting, err) }
 
-// Err is nil unless the topic refuses the process at present. Then it says why, and what to
-// do. It is a readiness check.
-func (a *Availability) Err() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.refused(); s != nil {
-		return fmt.Errorf("the topic has refused this publisher for %s: %w", poll.Duration(time.Since(s.since)), a.options.Explain(s.err))
-	}
-	return nil
-}
-
-// refused returns the refusals that last, of the first kind that has some; nil if there are
-// none. The caller holds the mutex.
-func (a *Availability) refused() *streak {
-	for _, s := range []*streak{&a.connecting, &a.sending} {
-		if !s.since.IsZero() {
-			return s
-		}
-	}
-	return nil
-}
-
-func (a *Availability) refuse(s *streak, err error) error {
+func (a *Availability) refuse(t *trouble, err error) error {
 	if !a.served.Load() {
 		return err
 	}
@@ -160,37 +145,48 @@ func (a *Availability) refuse(s *streak, err error) error {
 		a.options.Logger.Error().Err(a.options.Explain(err)).Stringer("endsAfter", a.options.FatalAfter).Msg("topic refuses this publisher; retrying")
 	}
 	a.lasting.Store(true)
-	s.add(err)
-	if lasted := time.Since(s.since); lasted >= a.options.FatalAfter {
+	t.add(err, true)
+	if lasted := time.Since(t.refused); lasted >= a.options.FatalAfter {
 		return fmt.Errorf("refused for %s: %w", poll.Duration(lasted), err)
 	}
 	return nil
 }
 
-// accepts ends refusals and failures, and logs that the topic accepts the publisher if no
-// refusals are left.
-func (a *Availability) accepts(ended ...*streak) {
-	if a.end(ended...) {
-		a.options.Logger.Info().Msg("topic accepts this publisher again")
+// Err is nil unless the topic refuses the process at present. Then it says why, and what to
+// do. It is a readiness check.
+func (a *Availability) Err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t := a.refused(); t != nil {
+		return fmt.Errorf("the topic has refused this publisher for %s: %w", poll.Duration(time.Since(t.refused)), a.options.Explain(t.refusal))
 	}
+	return nil
 }
 
-// end ends refusals and failures, and reports whether the last refusals have ended.
-func (a *Availability) end(ended ...*streak) (last bool) {
+// refused returns the trouble that has refusals; nil if none has. The caller holds the mutex.
+func (a *Availability) refused() *trouble {
+	for _, t := range []*trouble{&a.connecting, &a.sending} {
+		if !t.refused.IsZero() {
+			return t
+		}
+	}
+	return nil
+}
+
+// end ends trouble, and logs that the topic accepts the publisher if no refusals are left.
+func (a *Availability) end(ended ...*trouble) {
 	if !a.lasting.Load() {
-		return false
+		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.refused()
-	for _, s := range ended {
-		*s = streak{}
+	for _, t := range ended {
+		*t = trouble{}
 	}
-	refused := a.refused() != nil
-	a.lasting.Store(refused || !a.unconnected.since.IsZero() || !a.unsent.since.IsZero())
-	if was == nil || refused {
-		return false
+	a.lasting.Store(!a.connecting.since.IsZero() || !a.sending.since.IsZero())
+	if was != nil && a.refused() == nil {
+		a.gauge.Set(0)
+		a.options.Logger.Info().Msg("topic accepts this publisher again")
 	}
-	a.gauge.Set(0)
-	return true
 }

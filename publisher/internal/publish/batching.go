@@ -73,11 +73,6 @@ func (b Batching) degraded(refusal Fault) Batching {
 	return BatchingOff
 }
 
-// unprovenBatches is how many batches in a row the topic must refuse before the policy
-// counts as the reason. It applies if the topic does not say why, and has accepted no
-// batch before. If one message were the reason, the topic would soon accept a half.
-const unprovenBatches = 8
-
 // degrade falls back to a smaller policy after the topic has refused a batch. The caller
 // holds the mutex.
 func (w *worker) degrade(f *failure) {
@@ -87,43 +82,9 @@ func (w *worker) degrade(f *failure) {
 	}
 	d.policy = w.policy.degraded(f.fault)
 	d.limit = max(d.limit, d.options.sends(d.policy))
-	d.policyProven, d.refusedBatches = false, 0
 	d.metrics.degraded.Inc()
 	d.options.Logger.Warn().Err(f.err).Str("from", string(w.policy)).Str("to", string(d.policy)).
 		Msg("topic refuses batches of this kind; sending smaller batches. Set PENSTOCK_BATCHING to avoid this attempt in every term")
-}
-
-// noteRefusedBatch counts a batch that the topic refused for an unspecified reason. The
-// caller holds the mutex.
-func (w *worker) noteRefusedBatch(f *failure) {
-	d := w.d
-	if f.fault != FaultRefused || !w.tests(f.events) || d.policyProven || d.policy != w.policy {
-		return
-	}
-	if d.refusedBatches++; d.refusedBatches >= unprovenBatches {
-		w.degrade(f)
-	}
-}
-
-// noteAcceptedBatch records that the topic accepts batches of the policy.
-func (w *worker) noteAcceptedBatch(events int) {
-	if !w.tests(events) {
-		return
-	}
-	w.d.mu.Lock()
-	defer w.d.mu.Unlock()
-	if w.d.policy == w.policy {
-		w.d.policyProven = true
-	}
-}
-
-// tests reports whether a batch of the first events is allowed by its policy but not by the
-// next smaller policy.
-func (w *worker) tests(events int) bool {
-	if w.policy == BatchingMixed {
-		return w.batch[0].lane != w.batch[events-1].lane
-	}
-	return w.policy == BatchingSession && events > 1
 }
 
 // tooLarge sends fewer events, or a claim check if there is only one event, or quarantines

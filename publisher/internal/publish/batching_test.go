@@ -62,7 +62,6 @@ func TestRefusedBatchesDegradeThePolicyOnce(t *testing.T) {
 		keys     int // in any send after the refusals
 		events   bool
 	}{
-		{publish.FaultRefused, 1, 1, true},
 		{publish.FaultMixed, 1, 1, true},
 		{publish.FaultBatch, 1, 1, false},
 	} {

@@ -69,10 +69,6 @@ type topic struct {
 	// that said that the broker is busy.
 	acceptedAt time.Time
 	busyShare  float64
-	// policyProven says that the topic has accepted a batch of the current policy.
-	// refusedBatches counts the batches that it refused before.
-	policyProven   bool
-	refusedBatches int
 	// bodyLimit is the length of the longest body that is encoded: the topic has refused
 	// longer ones, or they exceed maxBody.
 	bodyLimit atomic.Int64

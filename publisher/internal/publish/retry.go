@@ -150,7 +150,6 @@ func (w *worker) failed(ctx context.Context, f *failure) error {
 
 	d.mu.Lock()
 	s, until := w.note(f)
-	w.noteRefusedBatch(f)
 	refusals := s.refusals
 	if d.options.Final {
 		refusals += s.unconfirmed

@@ -179,7 +179,6 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 // to their lanes.
 func (w *worker) published(n int) {
 	w.d.learnBatchBytes(w.batch, n)
-	w.noteAcceptedBatch(n)
 	claims := 0
 	for _, e := range w.batch[:n] {
 		if e.message.ClaimCheck {
