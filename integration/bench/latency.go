@@ -17,11 +17,7 @@ var shopTime = time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
 // is measured.
 const capacityWindow = 4000
 
-const (
-	titleHops         = "sum of the bare hops' p50"
-	titleHopsAccepted = "bare hops that overlap, in a new session that an accept waits for"
-	titleHopsHeld     = "bare hops that overlap, in a session that is held already"
-)
+const titleHops = "sum of the bare hops' p50"
 
 // latencyRows measure the time from an insert to the read model at shares of the capacity.
 func latencyRows() []row {
@@ -126,8 +122,6 @@ func (e *environment) measureHops(ctx context.Context, r *reading) error {
 			fmt.Sprintf(titleHops+": insert %.1f, change stream %.1f, send %.1f, receive %.1f, update %.1f ms",
 				v["insert"], v["stream"], v["send"], v["receive"], v["update"]), unitMillis, v[valueSum],
 		}},
-		{figure: figure{titleHopsAccepted, unitMillis, v[valueAccepted]}},
-		{figure: figure{titleHopsHeld, unitMillis, v[valueHeld]}},
 	}
 	return nil
 }

@@ -51,6 +51,14 @@ const restoration = "restore the read models"
 // loses it.
 const stateRestoration = "restore the state"
 
+// refusal is the kind of fault in which the topic refuses some events: explicitly, so that they
+// go to the quarantine, or for a reason of its own, so that they wait.
+const refusal = "refuse events"
+
+// lateness is the kind of fault in which MongoDB carries out writes late, also after their
+// process has crashed and its successor has written.
+const lateness = "write late"
+
 // faultKinds are all kinds by name.
 var faultKinds = map[string]faultKind{
 	"crash publisher": {longest: 40 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
@@ -298,6 +306,33 @@ var faultKinds = map[string]faultKind{
 	}},
 	restoration:      {alone: true, wide: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.restoreModels(ctx, f.For) }},
 	stateRestoration: {alone: true, wide: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.restoreState(ctx, f.For, f.Way == 0) }},
+	refusal: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
+		condition, matches := "amqp:internal-error", everyNth(3+f.Way)
+		if f.Way%2 == 0 {
+			condition, matches = "amqp:not-allowed", w.refusing(matches)
+		}
+		w.bus.RefuseMessages(matches, condition)
+		wait(ctx, f.For)
+		w.bus.RefuseMessages(func(string) bool { return false }, condition)
+	}},
+	lateness: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
+		targets := []struct{ app, collection string }{
+			{"penstock-publisher", "checkpoints"}, {"penstock-projector", w.named("ledger")}, {"penstock-projector", "watermarks"},
+			{"penstock-publisher", "checkpoints"}, {"penstock-projector", "projectors"}, {"penstock-projector", w.named("tally")},
+		}
+		target, processes := targets[f.Way%len(targets)], w.publishers
+		if target.app == "penstock-projector" {
+			processes = w.projectors
+		}
+		w.stores.FailCommands(mongoemu.CommandFault{
+			Commands: []string{"update", "findAndModify", "delete", "insert"}, AppName: target.app, Collection: target.collection,
+			Times: 1 + f.Process, Block: time.Second + f.For,
+		})
+		wait(ctx, 2*time.Second)
+		if f.Process%3 > 0 {
+			w.restart(ctx, processes[f.Process%len(processes)], Fault{Way: 0}, true)
+		}
+	}},
 	"scale projectors": {longest: time.Minute, run: func(ctx context.Context, w *World, f Fault) {
 		for i, p := range w.projectors {
 			if i >= f.Process%(len(w.projectors)+1) {

@@ -212,6 +212,11 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	if r := rand.New(rand.NewPCG(seed, 0x6c617465)); r.IntN(4) == 0 {
 		p.Late = 1 + r.IntN(3)
 	}
+	if r := rand.New(rand.NewPCG(seed, 0x77726974656c61)); r.IntN(3) == 0 {
+		for range 1 + r.IntN(5) {
+			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(time.Minute))), Kind: lateness, Process: r.IntN(6), Way: r.IntN(16)})
+		}
+	}
 	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
 	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0
 	p.Moves = rand.New(rand.NewPCG(seed, 0x6d6f766573)).IntN(3) == 0
@@ -220,6 +225,11 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {
 		kind := pick(r, restoration, stateRestoration)
 		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: kind, Way: r.IntN(3)})
+	}
+	if r := rand.New(rand.NewPCG(seed, 0x726566757365)); p.Beside == nil && r.IntN(4) == 0 {
+		for range 1 + r.IntN(2) {
+			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(time.Minute))), Kind: refusal, Way: r.IntN(16)})
+		}
 	}
 	// Without its checkpoint, a stream that starts now would skip what was written meanwhile. A
 	// scan leaves out events that are older than the start by the clocks of their writers: if

@@ -124,11 +124,12 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 		aggregate string
 		event     int64
 	}
-	// The order of late events, and the events that operators have skipped, do not count: a
-	// rank is the number of an event among the others of its aggregate; 0 if it does not count.
+	// The order of late events and of those that the topic has refused, and the events that
+	// operators have skipped, do not count: a rank is the number of an event among the others of
+	// its aggregate; 0 if it does not count.
 	ranks := make(map[key]int64)
 	for i := range o.written {
-		if c := &o.written[i]; c.late || o.world.skipped(c) {
+		if c := &o.written[i]; c.late || o.world.refused[c.messageID()] || o.world.skipped(c) {
 			ranks[key{c.aggregate, c.event}] = 0
 		}
 	}
@@ -161,9 +162,9 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 	findings := verify.Topic(accepted, events).Findings
 	for i := range o.written {
 		c := &o.written[i]
-		id := fmt.Sprintf("%s/%d", c.aggregate, c.event)
-		if c.late && !o.world.skipped(c) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
-			findings = append(findings, id+" was stored late and is not published")
+		id := c.messageID()
+		if (c.late || o.world.refused[id]) && !o.world.skipped(c) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
+			findings = append(findings, id+" was stored late, or refused at first, and is not published")
 		}
 	}
 	return findings, nil
@@ -214,7 +215,10 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 		if i == len(saved) || o.world.skipped(&c) {
 			continue
 		}
-		if at, ok := first[fmt.Sprintf("%s/%d", c.aggregate, c.event)]; !ok || at.After(saved[i].read) {
+		if o.world.refused[c.messageID()] {
+			continue // the checkpoint passes what is in the quarantine
+		}
+		if at, ok := first[c.messageID()]; !ok || at.After(saved[i].read) {
 			findings = append(findings, fmt.Sprintf("at %v the checkpoint is behind event %s/%d, which the topic has not accepted yet (%v)", saved[i].read, c.aggregate, c.event, at))
 		}
 	}

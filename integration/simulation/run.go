@@ -166,9 +166,9 @@ func (o *outcome) await(ctx context.Context, until time.Time) error {
 			o.idle = settled
 			return err
 		}
-		if len(o.world.corrected) > 0 && try%10 == 9 {
+		if len(o.world.corrected)+len(o.world.refused) > 0 && try%10 == 9 {
 			// The message of a corrected event still has the old content. If it comes late, the
-			// aggregate is parked again.
+			// aggregate is parked again. What the topic has refused is in the quarantine.
 			o.world.bringBack(ctx)
 		}
 		wait(ctx, 2*time.Second)

@@ -73,6 +73,8 @@ type World struct {
 	// lost are the ids of the messages that the broker has lost, and deadLettered of those that
 	// it has put into the dead-letter queue.
 	lost, deadLettered map[string]bool
+	// refused are the ids of the messages that the topic has refused explicitly.
+	refused map[string]bool
 	// corrected are the events of each aggregate that a person has corrected.
 	corrected map[string][]int64
 	// changing is held by the fault that changes the definition.
@@ -99,7 +101,7 @@ var prefixes = []string{"", "second-"}
 
 // newWorld prepares one pipeline of the servers.
 func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
-	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, lost: make(map[string]bool), deadLettered: make(map[string]bool), corrected: make(map[string][]int64)}
+	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64)}
 	if _, err := w.events().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
@@ -406,14 +408,21 @@ func (w *World) leavesUnbuilt() {
 }
 
 // losing notes the ids that selects selects: their messages reach nobody.
-func (w *World) losing(selects func(string) bool) func(string) bool {
+func (w *World) losing(selects func(string) bool) func(string) bool { return w.noting(w.lost, selects) }
+
+// refusing notes the ids that selects selects: the topic refuses their messages.
+func (w *World) refusing(selects func(string) bool) func(string) bool {
+	return w.noting(w.refused, selects)
+}
+
+func (w *World) noting(in map[string]bool, selects func(string) bool) func(string) bool {
 	return func(id string) bool {
 		if !selects(id) {
 			return false
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.lost[id] = true
+		in[id] = true
 		return true
 	}
 }

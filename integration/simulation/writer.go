@@ -42,6 +42,9 @@ type commit struct {
 	late bool
 }
 
+// messageID is the id of the event's message.
+func (c *commit) messageID() string { return fmt.Sprintf("%s/%d", c.aggregate, c.event) }
+
 func newWriter(w *World, number int) *writer {
 	return &writer{
 		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572+uint64(number))),

@@ -135,7 +135,7 @@ var Table = []Mutation{
 		Name:  "an event that the topic refuses twice is not quarantined but dropped",
 		File:  "publisher/internal/publish/retry.go",
 		Old:   "return w.quarantine(ctx, 0, reason)",
-		New:   "w.settle(w.batch, false, true)\n\t\t\treturn nil",
+		New:   "_ = reason\n\t\tw.settle(w.batch, false, true)\n\t\treturn nil",
 		Blind: "no history has an event that the topic refuses for good",
 		Test:  "publisher/internal/publish TestOrderUnderFaults",
 	},
