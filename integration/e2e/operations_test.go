@@ -161,7 +161,7 @@ func (s *scenario) awaitCounts(want string, aggregates ...string) {
 // ten is a payload for countsProjection that no other event has.
 var ten = bson.D{{Key: "n", Value: int64(10)}}
 
-// quickSweeps lets the reconciler find late aggregates within seconds.
+// quickSweeps lets the sweeps find late aggregates within seconds.
 const quickSweeps = "PENSTOCK_RECONCILE=10s"
 
 // TestEventStoreIsRestoredToAnEarlierTime checks the page's procedure for the loss of the

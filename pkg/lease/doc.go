@@ -52,7 +52,6 @@
 //	  (projectors)                                                       and a token in a promotion
 //	the registration of a pod            until                         the trust: without it, the pod settles
 //	  (projectors)                                                       nothing
-//	the reconciler (reconciliations)     until, holder                 nothing: each step repeats without harm
 //	a parked aggregate (parked)          retryAt, claim, claimer       the id of the claim, and the watermark
 //
 // # What is not here

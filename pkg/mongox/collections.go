@@ -10,7 +10,7 @@ import (
 // that of the state.
 var (
 	readModelsOwn = []string{"watermarks", "pipeline_owners"}
-	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners", "projections", "projectors", "jobs", "job_ranges", "findings", "reconciliations", "audit", "process_health"}
+	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners", "projections", "projectors", "jobs", "job_ranges", "findings", "audit", "process_health"}
 )
 
 // OwnCollections are the names of all of them, because all stores may share a database.

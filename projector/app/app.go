@@ -36,7 +36,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
 // stopTimeout bounds the end of the goroutines that serve draining, after draining has
@@ -342,21 +341,22 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	if err := p.serveApplied(ctx, group, source); err != nil {
 		return nil, nil, err
 	}
-	workers, err := p.workers(s, eng, readModels{loader, writer}, parked, events, &handler.live)
-	if err != nil {
-		return nil, nil, err
+	workers := p.workers(s, eng, readModels{loader, writer}, parked, events, &handler.live)
+	runner := func(small int64, kinds ...job.Kind) *job.Runner {
+		working := map[job.Kind]job.Worker{}
+		for _, kind := range kinds {
+			working[kind] = workers
+		}
+		return job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: working, Holder: pod, Away: away, Small: small, Logger: p.logger})
 	}
-	sweeping := map[job.Kind]job.Worker{job.Reconcile: workers[job.Reconcile]}
-	delete(workers, job.Reconcile)
-	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Small: smallJob, Logger: p.logger})
-	past.reconciling = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: sweeping, Holder: pod, Away: away, Logger: p.logger})
+	past.runner, past.reconciling = runner(smallJob, job.Build, job.Sweep, job.Verify), runner(0, job.Reconcile)
 	past.coordinator = p.coordinator(s, past, parked, events)
-	var reconciler *reconcile.Reconciler
+	var scheduler *history.Scheduler
 	if c.History.Reconcile > 0 {
-		reconciler = p.reconciler(past)
-		group.Go(func() error { return reconciler.Run(ctx) })
+		scheduler = p.scheduler(past)
+		group.Go(func() error { return scheduler.Run(ctx) })
 	}
-	watchState(h, past, deadLetters, reconciler)
+	watchState(h, past, deadLetters, scheduler)
 	p.watchBroker(h, acceptor)
 	p.watchReading(h, acceptor)
 	group.Go(func() error { return past.jobs.Run(ctx) })

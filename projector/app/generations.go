@@ -22,7 +22,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
 // podName names this process among the projectors. Each start of a process gets another
@@ -46,13 +45,11 @@ type upkeep struct {
 	findings *history.FindingStore
 	// runner and coordinator start after the targets are known.
 	runner *job.Runner
-	// reconciling runs the reconciler's jobs separately: they wait for the stream, and a
+	// reconciling runs the periodic sweeps separately: they wait for the stream, and a
 	// build must not wait for them.
 	reconciling *job.Runner
 	coordinator *catalog.Coordinator
 	parked      *park.Store
-	// records has the lease of the reconciler.
-	records *reconcile.Store
 }
 
 // parkedKinds returns the kinds of parked aggregates of the pipeline's projections, as this
@@ -82,7 +79,6 @@ func (p *Projector) newRegistry(s *config.Stores, pod string) *catalog.Registry 
 func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.Registry, parked *park.Store, t *targets) *upkeep {
 	h := &upkeep{
 		pod: pod, registry: registry, parked: parked,
-		records:  reconcile.NewStore(reconcile.In(s.State), p.config.Pipeline().String(), s.ReadModels.Name(), pod),
 		office:   catalog.NewOffice(mongox.Durable(s.State, catalog.RegistryName), p.config.Pipeline().String(), pod),
 		catalog:  catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), p.config.Pipeline().String()),
 		findings: history.NewFindingStore(s.State),

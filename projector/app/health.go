@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
-	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 	// registrationSilence is how long renewing the registration may fail before the verdict
 	// names it. An election of a new primary takes less.
 	registrationSilence = 15 * time.Second
-	// reconcileSilence is how long the reconciler may fail before the verdict names it.
+	// reconcileSilence is how long sweeps may fail to be scheduled before the verdict names it.
 	reconcileSilence = 15 * time.Second
 )
 
@@ -68,7 +68,7 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 }
 
 // watchState adds the conditions of the state that all pods share, as this pod knows it.
-func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter, reconciler *reconcile.Reconciler) {
+func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter, scheduler *history.Scheduler) {
 	h.Watch("registration", health.Lasting(registrationSilence, func(context.Context) []health.Condition { return past.registry.Conditions() }))
 	h.Watch("parked", func(context.Context) []health.Condition {
 		return operate.ParkedConditions(past.parkedKinds())
@@ -82,9 +82,9 @@ func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter,
 	if deadLetters != nil {
 		h.Watch("dead-letters", func(context.Context) []health.Condition { return deadletter.Conditions(deadLetters.Messages()) })
 	}
-	if reconciler != nil {
-		h.Watch("reconciler", health.Lasting(reconcileSilence, func(context.Context) []health.Condition {
-			err := reconciler.Err()
+	if scheduler != nil {
+		h.Watch("sweeps", health.Lasting(reconcileSilence, func(context.Context) []health.Condition {
+			err := scheduler.Err()
 			if err == nil {
 				return nil
 			}

@@ -26,15 +26,15 @@ func (p *Projector) predecessors(ctx context.Context, s *config.Stores, pod stri
 }
 
 // succeed ends what former processes of this identity hold: their registrations, the
-// coordination of rebuilds, the lease of the reconciler, and their claims of jobs and of parked
-// aggregates. Then any process can continue their work.
+// coordination of rebuilds, and their claims of jobs and of parked aggregates. Then any process
+// can continue their work.
 func (p *Projector) succeed(ctx context.Context, h *upkeep) error {
 	if len(p.dead) == 0 {
 		return nil
 	}
 	leases := 0
 	for _, abandon := range []func(context.Context, []string) (int, error){
-		h.registry.Abandon, h.office.Abandon, h.jobs.Abandon, h.records.Abandon, h.parked.Abandon,
+		h.registry.Abandon, h.office.Abandon, h.jobs.Abandon, h.parked.Abandon,
 	} {
 		held, err := abandon(ctx, p.dead)
 		if err != nil {

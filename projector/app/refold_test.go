@@ -72,14 +72,11 @@ func newJobHost(t *testing.T) *jobHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	workers, err := history.New(history.Options{
-		Source: reader, Targets: h.engine.Targets, Parking: parked,
-		Store:  historyStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
+	workers := history.New(history.Options{
+		Events: reader, Targets: h.engine.Targets, Parking: parked,
+		Store: readModels{loader, writer}, Repairer: readmodel.NewRepairer(h.database),
 		Engine: h.engine, SaveEvery: time.Millisecond,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	runs := []func(context.Context) error{loader.Run, writer.Run, parked.Run}

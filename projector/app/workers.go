@@ -1,48 +1,42 @@
 package app
 
 import (
+	"time"
+
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
 // workers returns the workers of all kinds of jobs. They share one rate, and yield to the
 // live events that the handler records in live.
-func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *history.Activity) (map[job.Kind]job.Worker, error) {
-	c := p.config
-	pace := history.NewPace(history.PaceOptions{Rate: float64(c.History.JobRate()), Live: live, Registerer: p.registry})
-	refolding, err := history.New(history.Options{
-		Source:       events,
-		Targets:      eng.Targets,
-		Store:        historyStore{store, readmodel.NewRepairer(s.ReadModels)},
-		Parking:      parked,
-		Engine:       eng,
-		Reachable:    s.PingReadModels,
-		Pace:         pace,
-		FailureLimit: c.Projections.FailureLimit,
-		Registerer:   p.registry,
-		Logger:       p.logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	verifier, err := operate.NewVerifier(c, s, p.projections, store, parked, history.NewFindingStore(s.State), pace, p.logger)
-	if err != nil {
-		return nil, err
-	}
-	return map[job.Kind]job.Worker{
-		job.Build: refolding, job.Sweep: refolding, job.Verify: verifier,
-		job.Reconcile: sweepWorker{watermarks: refolding, content: verifier},
-	}, nil
+func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *history.Activity) *history.Workers {
+	o := operate.VerificationOptions(p.config, s, p.projections)
+	o.Events, o.Store, o.Parking, o.Logger = events, store, parked, p.logger
+	o.Targets, o.Engine, o.Reachable = eng.Targets, eng, s.PingReadModels
+	o.Pace = history.NewPace(history.PaceOptions{Rate: float64(p.config.History.JobRate()), Live: live, Registerer: p.registry})
+	o.FailureLimit, o.Registerer = p.config.Projections.FailureLimit, p.registry
+	return history.New(o)
 }
 
-// historyStore adapts the store of read models to the workers.
-type historyStore struct {
-	readModels
-	*readmodel.Repairer
+// scheduler makes the scheduler of sweeps, with which the read models converge whatever the
+// broker does.
+func (p *Projector) scheduler(h *upkeep) *history.Scheduler {
+	return history.NewScheduler(history.SchedulerOptions{
+		Jobs: h.jobs, Pod: h.pod, Registerer: p.registry, Logger: p.logger,
+		Interval: time.Duration(p.config.History.Reconcile), Content: p.config.History.ReconcileContent,
+		Live: func() map[string]int64 {
+			live := map[string]int64{}
+			for name, e := range h.follower.Projections() {
+				if e.RetiredAt == nil && e.Live != nil {
+					live[name] = max(e.Live.Generation, catalog.First)
+				}
+			}
+			return live
+		},
+	})
 }

@@ -178,7 +178,7 @@ func (s *step) lacking(alive []Registration, does func(Registration) bool) []str
 // until they no longer do.
 func (s *step) verify(ctx context.Context) error {
 	b := s.entry.Building
-	params := history.VerifyParams{Sample: s.Sample, Repair: b.Repairing, GraceMillis: verifyGrace.Milliseconds()}
+	params := history.Params{Sample: s.Sample, Repair: b.Repairing, GraceMillis: verifyGrace.Milliseconds()}
 	done, err := s.run(ctx, job.Verify, b.Round, b.Jobs.Verify, params, func(b *Build, id string) { b.Jobs.Verify = id })
 	if err != nil || done == nil {
 		return err

@@ -1,7 +1,7 @@
 // Package deadletter counts the messages in the subscription's dead-letter queue, lists
 // them and removes those that an operator chooses. A message goes there when it is not an
 // event, when the broker has delivered it too often, or when it has expired. The sweeps of
-// package reconcile fold the events that the broker has moved there.
+// package history fold the events that the broker has moved there.
 //
 // # What is counted
 //

@@ -22,20 +22,20 @@ type aggregate struct {
 }
 
 // load loads the state of one unit. The caller releases it.
-func (w *Verifier) load(ctx context.Context, u model.Unit) (model.State, error) {
+func (w *Workers) load(ctx context.Context, u model.Unit) (model.State, error) {
 	for {
-		states, err := w.options.Store.Load(ctx, []model.Unit{u})
+		states, err := w.Store.Load(ctx, []model.Unit{u})
 		if err != nil {
 			return model.State{}, fmt.Errorf("load %s: %w", u.AggregateID, err)
 		}
 		state := states[0]
 		if state.Deferred {
 			// Load waits until there is memory for one document.
-			w.options.Store.Release(states)
+			w.Store.Release(states)
 			continue
 		}
 		if err := unavailable(&state); err != nil {
-			w.options.Store.Release(states)
+			w.Store.Release(states)
 			return model.State{}, fmt.Errorf("load %s: %w", u.AggregateID, err)
 		}
 		return state, nil
@@ -58,8 +58,8 @@ const maxLooks = 5
 // lasts, and has the kind Parked if the aggregate is parked and has every event before the
 // one that parked it. If both are nil, the read model is right. look also sets the raw id of the
 // aggregate.
-func (w *Verifier) look(ctx context.Context, t *engine.Target, a *aggregate) (finding, late *Finding, err error) {
-	known, err := w.options.Events.Known(ctx, []string{a.id})
+func (w *Workers) look(ctx context.Context, t *engine.Target, a *aggregate) (finding, late *Finding, err error) {
+	known, err := w.Events.Known(ctx, []string{a.id})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -79,7 +79,7 @@ func (w *Verifier) look(ctx context.Context, t *engine.Target, a *aggregate) (fi
 		if err == nil {
 			finding, late = j.verdict()
 		}
-		w.options.Store.Release([]model.State{state})
+		w.Store.Release([]model.State{state})
 		if err != nil || finding != nil || late == nil {
 			return finding, nil, err
 		}
@@ -99,7 +99,7 @@ func (w *Verifier) look(ctx context.Context, t *engine.Target, a *aggregate) (fi
 		if err != nil {
 			return nil, nil, err
 		}
-		w.options.Store.Release([]model.State{again})
+		w.Store.Release([]model.State{again})
 		if again.Watermark == late.Watermark && (again.Document == nil) == (state.Document == nil) {
 			return nil, late, nil
 		}
@@ -108,8 +108,8 @@ func (w *Verifier) look(ctx context.Context, t *engine.Target, a *aggregate) (fi
 }
 
 // parked returns at which event a unit is parked.
-func (w *Verifier) parked(ctx context.Context, u model.Unit) (model.Position, error) {
-	positions, err := w.options.Parking.Parked(ctx, []model.Unit{u})
+func (w *Workers) parked(ctx context.Context, u model.Unit) (model.Position, error) {
+	positions, err := w.Parking.Parked(ctx, []model.Unit{u})
 	if err != nil {
 		return model.Position{}, fmt.Errorf("look up whether %s is parked: %w", u.AggregateID, err)
 	}

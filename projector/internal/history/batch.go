@@ -111,7 +111,7 @@ func (s *scan) next(ctx context.Context) (histories []history, after eventstore.
 
 // events checks every aggregate of the event store between two positions.
 func (p *pass) events(ctx context.Context, from, until eventstore.Position) error {
-	s := &scan{events: p.options.Events, until: until}
+	s := &scan{events: p.Events, until: until}
 	defer func() { s.close(ctx) }()
 	if err := s.open(ctx, from); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (p *pass) events(ctx context.Context, from, until eventstore.Position) erro
 		if err := p.waitForRate(ctx); err != nil {
 			return err
 		}
-		part := p.begin()
+		part := p.newPart()
 		part.end = position{Events: after}
 		part.counts[CountEvents] += int64(read)
 		if err := p.histories(ctx, histories, part); err != nil {
@@ -162,12 +162,12 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 		for i, h := range chosen {
 			units[i] = p.target.Unit(h.id)
 		}
-		states, err := p.options.Store.Load(ctx, units)
+		states, err := p.Store.Load(ctx, units)
 		if err != nil {
 			return fmt.Errorf("load %d read models: %w", len(units), err)
 		}
 		found, deferred, err := p.judgeAll(chosen, states, part)
-		p.options.Store.Release(states)
+		p.Store.Release(states)
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ type build struct {
 // run reads, folds, writes and settles concurrently.
 func (b *build) run(ctx context.Context, s span) error {
 	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (eventstore.Cursor, error) {
-		return b.Source.Open(ctx, s.start(), s.until, s.since)
+		return b.Events.Open(ctx, s.start(), s.until, s.since)
 	})
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order c
 		return nil
 	}
 	for page := range pages {
-		end, err := b.Pace.Begin(ctx, len(page))
+		end, err := b.begin(ctx, len(page))
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order c
 func (b *build) readPage(page []bson.Raw, g *group) []event.Event {
 	events := make([]event.Event, 0, len(page))
 	for _, document := range page {
-		ev, err := b.Source.Read(document)
+		ev, err := b.Events.Read(document)
 		if err != nil {
 			g.counts.unreadable++
 			b.Logger.Debug().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", ev.EventID).Msg("event breaks the contract; left out of the fold")

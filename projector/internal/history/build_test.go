@@ -20,15 +20,11 @@ var testJob = job.Job{ID: "orders.2.build", Projection: "orders", Generation: 2}
 
 func newWorkers(t *testing.T, w *fakeStores, set ...func(*Options)) *Workers {
 	t.Helper()
-	o := Options{Source: w, Targets: w.targets, Store: w, Parking: w, Engine: w, SaveEvery: time.Nanosecond}
+	o := Options{Events: w, Targets: w.targets, Store: w, Repairer: w, Parking: w, Engine: w, SaveEvery: time.Nanosecond}
 	for _, change := range set {
 		change(&o)
 	}
-	workers, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return workers
+	return New(o)
 }
 
 // build builds one range with all events.

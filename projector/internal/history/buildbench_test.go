@@ -53,10 +53,7 @@ func BenchmarkBuild(b *testing.B) {
 	const events = 4 * benchAggregates
 	p := newParts(b, 2)
 	p.load(b, benchAggregates)
-	workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p})
-	if err != nil {
-		b.Fatal(err)
-	}
+	workers := New(Options{Events: p.reader, Targets: p.targets, Store: p, Repairer: p, Parking: p, Engine: p})
 	ranges, _, err := workers.plan(b.Context(), testJob)
 	if err != nil {
 		b.Fatal(err)

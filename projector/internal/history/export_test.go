@@ -6,9 +6,22 @@ import (
 )
 
 // SetClock replaces the clock.
-func (w *Verifier) SetClock(now func() time.Time, wait func(ctx context.Context, d time.Duration) error) {
+func (w *Workers) SetClock(now func() time.Time, wait func(ctx context.Context, d time.Duration) error) {
 	w.now, w.wait = now, wait
+}
+
+// SetLimit replaces the rate limit; nil for none.
+func (w *Workers) SetLimit(begin func(ctx context.Context, events int) (end func(), err error)) {
+	if begin != nil {
+		w.begin = begin
+	}
 }
 
 // Server is the MongoDB stand-in of this package's tests.
 var Server = &server
+
+// Beat is what Run repeats.
+func (s *Scheduler) Beat(ctx context.Context) error { return s.beat(ctx) }
+
+// Verifies is verifies.
+var Verifies = verifies

@@ -53,6 +53,10 @@ func byPosition(a, b stored) int {
 // fakeStores is an event store, the read models of one generation, and its parked list, in
 // memory. Its hook is called before every request, without the lock.
 type fakeStores struct {
+	// The other methods are not called.
+	Events
+	Repairer
+	engine.Store
 	mu     sync.Mutex
 	events []stored
 	// models has the applied ids of each aggregate in their order. watermarks has the

@@ -198,7 +198,7 @@ func (w *simulation) verifyStill() (map[string]history.Finding, map[string]int64
 	w.tb.Helper()
 	w.still = true
 	defer func() { w.still = false }()
-	return w.verify(history.VerifyParams{GraceMillis: 1000})
+	return w.verify(history.Params{GraceMillis: 1000})
 }
 
 // TestRepairCorrectsEveryReadModelUnderLiveWrites repairs falsified read models while live
@@ -218,7 +218,7 @@ func TestRepairCorrectsEveryReadModelUnderLiveWrites(t *testing.T) {
 			w.settle()
 			want := w.falsify(rt, all)
 			w.happens = live
-			found, _ := w.verify(history.VerifyParams{Repair: true, GraceMillis: 1000})
+			found, _ := w.verify(history.Params{Repair: true, GraceMillis: 1000})
 			contended := false
 			for id, f := range found {
 				if !f.Repaired && !strings.Contains(f.RepairError, "other processes kept changing") {
@@ -234,7 +234,7 @@ func TestRepairCorrectsEveryReadModelUnderLiveWrites(t *testing.T) {
 			if contended {
 				// Writers were faster ten times in a row, so the error of the repair asks
 				// to verify again.
-				w.verify(history.VerifyParams{Repair: true, GraceMillis: 1000})
+				w.verify(history.Params{Repair: true, GraceMillis: 1000})
 			}
 			if found, counts := w.verifyStill(); len(found) > 0 {
 				rt.Errorf("after the repair: %v, %v", found, counts)

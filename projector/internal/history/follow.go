@@ -111,7 +111,7 @@ func (w *Workers) stopped(ctx context.Context, h *folded, f engine.Resumed, writ
 func (w *Workers) readableAfter(ctx context.Context, h *folded, watermark int64) (bool, error) {
 	reading, cancel := mongox.Timeout(ctx, readTimeout)
 	defer cancel()
-	cursor, err := w.Source.Open(reading, eventstore.At(h.raw, watermark+1), eventstore.After(h.raw), bson.Timestamp{})
+	cursor, err := w.Events.Open(reading, eventstore.At(h.raw, watermark+1), eventstore.After(h.raw), bson.Timestamp{})
 	if cursor == nil || err != nil {
 		return false, mongox.Explain(reading, err)
 	}
@@ -125,7 +125,7 @@ func (w *Workers) readableAfter(ctx context.Context, h *folded, watermark int64)
 			return false, mongox.Explain(reading, err)
 		}
 		for _, document := range page {
-			if ev, err := w.Source.Read(document); err == nil && ev.EventID > watermark {
+			if ev, err := w.Events.Read(document); err == nil && ev.EventID > watermark {
 				return true, nil
 			}
 		}

@@ -13,23 +13,33 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// SweepParams are the parameters of a sweep.
-type SweepParams struct {
-	// GraceMillis is how long an aggregate may be behind before it is folded: the time that an
-	// event may take through the topic. Zero means none.
-	GraceMillis int64 `bson:"graceMillis"`
+// Params are the parameters of a job.
+type Params struct {
+	// GraceMillis is how long an aggregate may be behind before it is folded, or is a finding:
+	// the time that an event may take through the topic. Zero means none for a sweep, and 30 s
+	// for a verification.
+	GraceMillis int64 `bson:"graceMillis,omitempty"`
+	// Sample is the share of the aggregates that a verification checks, more than 0 and at most
+	// 1; 0 means all. The choice depends only on the aggregate's id, so every process and every
+	// job chooses the same aggregates.
+	Sample float64 `bson:"sample,omitempty"`
+	// Aggregate is the only aggregate that a verification checks; empty means all.
+	Aggregate string `bson:"aggregate,omitempty"`
+	// Repair makes a verification repair wrong read models.
+	Repair bool `bson:"repair,omitempty"`
 }
 
-// graceOf returns the grace of a job; 0 for a build.
-func graceOf(j job.Job) (time.Duration, error) {
-	var params SweepParams
+func readParams(j job.Job) (p Params, err error) {
 	if j.Params != nil {
-		if err := bson.Unmarshal(j.Params, &params); err != nil {
-			return 0, job.Permanent(fmt.Errorf("read the parameters of job %s: %w", j.ID, err))
+		if err := bson.Unmarshal(j.Params, &p); err != nil {
+			return p, job.Permanent(fmt.Errorf("read the parameters of job %s: %w", j.ID, err))
 		}
 	}
-	return time.Duration(params.GraceMillis) * time.Millisecond, nil
+	return p, nil
 }
+
+// grace is GraceMillis.
+func (p *Params) grace() time.Duration { return time.Duration(p.GraceMillis) * time.Millisecond }
 
 // span is a decoded [job.Range]: a part of the event store. No aggregate is in two spans of
 // one plan.

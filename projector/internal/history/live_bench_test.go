@@ -66,10 +66,7 @@ func (p *parts) live(b *testing.B, activity *Activity, build int) []time.Duratio
 		if activity != nil {
 			pace = NewPace(PaceOptions{Live: activity})
 		}
-		workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p, Pace: pace})
-		if err != nil {
-			b.Fatal(err)
-		}
+		workers := New(Options{Events: p.reader, Targets: p.targets, Store: p, Repairer: p, Parking: p, Engine: p, Pace: pace})
 		ranges, _, err := workers.plan(ctx, testJob)
 		if err != nil {
 			b.Fatal(err)

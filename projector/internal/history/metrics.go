@@ -33,6 +33,8 @@ const (
 type metrics struct {
 	events, aggregates *prometheus.CounterVec
 	unreadable         prometheus.Counter
+	// reconciled are the aggregates that periodic sweeps have folded or repaired.
+	reconciled *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -48,6 +50,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"projection", "kind", "outcome"}),
 		unreadable: obs.Counter(registerer, "penstock_projector_refold_unreadable_total",
 			"Documents of the event store that jobs left out because they break the event contract."),
+		reconciled: obs.CounterVec[string](registerer, "penstock_projector_reconciled_aggregates_total",
+			"Aggregates that a sweep found behind the event store and folded from it: the broker lost, expired or dead-lettered their events.", "projection"),
 	}
 }
 

@@ -147,15 +147,15 @@ views:
 	insert(t, db.Collection("watermarks"), records...)
 	w := newSimulation(t, definitions["keeps its documents"])
 	views, findings := &absentView{ViewDocuments: readmodel.NewViewDocuments(db)}, history.NewFindingStore(db)
-	worker := history.NewVerifier(history.VerifyOptions{
-		Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Views: views, Findings: findings,
+	worker := history.New(history.Options{
+		Events: w, Store: readModels{w}, Repairer: w, Parking: w, Listing: w, Views: views, Findings: findings,
 		Target: func(context.Context, string, int64) (engine.Target, error) {
 			return engine.Target{Projection: view, Collection: "v"}, nil
 		},
 	})
 	// Every save is due.
 	worker.SetClock(func() time.Time { w.time = w.time.Add(time.Minute); return w.time }, nil)
-	j := job.Job{ID: "j", Projection: "v", Generation: 1}
+	j := job.Job{ID: "j", Kind: job.Verify, Projection: "v", Generation: 1}
 	ranges, _, err := worker.Plan(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
@@ -252,11 +252,11 @@ func TestNewerAggregateWithTheSameIDIsLeftOut(t *testing.T) {
 	w.still = true
 	own := testkit.Raw(bson.D{{Key: "n", Value: int64(15)}, {Key: "all", Value: bson.A{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)}}})
 	w.of("7").document = documentOf("7", 6, 1, own)
-	if found, counts := w.verify(history.VerifyParams{}); len(found) > 0 {
+	if found, counts := w.verify(history.Params{}); len(found) > 0 {
 		t.Errorf("found %v, %v", found, counts)
 	}
 	w.change("7", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
-	if found, _ := w.verify(history.VerifyParams{Repair: true}); found["7"].Kind != history.Different || !found["7"].Repaired {
+	if found, _ := w.verify(history.Params{Repair: true}); found["7"].Kind != history.Different || !found["7"].Repaired {
 		t.Errorf("found %v", found)
 	}
 	if n := w.of("7").document.Lookup("n").AsInt64(); n != 15 {

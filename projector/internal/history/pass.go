@@ -19,16 +19,14 @@ const (
 	// firstLook is the time until a late aggregate is checked again for the first time.
 	// Most have caught up by then.
 	firstLook = time.Second
-	// saveEvery is the time between two saves of the progress.
-	saveEvery = 2 * time.Second
 )
 
 // pass is the work on one range.
 type pass struct {
-	*Verifier
+	*Workers
 	job      job.Job
 	target   *engine.Target
-	params   VerifyParams
+	params   Params
 	progress job.Progress
 	// counts are the sums over the settled parts, and position is the end of the last
 	// one.
@@ -64,8 +62,8 @@ type lateLook struct {
 	next, end time.Time
 }
 
-func newPass(w *Verifier, j job.Job, t *engine.Target, params VerifyParams, at position, counts map[string]int64, progress job.Progress) *pass {
-	p := &pass{Verifier: w, job: j, target: t, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now(), end: func() {}}
+func newPass(w *Workers, j job.Job, t *engine.Target, params Params, at position, counts map[string]int64, progress job.Progress) *pass {
+	p := &pass{Workers: w, job: j, target: t, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now(), end: func() {}}
 	if at.After != "" || !at.Events.IsZero() {
 		// Without a position, the range begins anew, although it may have been saved at its end.
 		maps.Copy(p.counts, counts)
@@ -86,11 +84,11 @@ func (p *pass) countRead(a *aggregate) {
 func (p *pass) waitForRate(ctx context.Context) error {
 	n := p.readSinceWait
 	p.readSinceWait = 0
-	if n == 0 || p.options.Begin == nil {
+	if n == 0 {
 		return nil
 	}
 	p.end()
-	end, err := p.options.Begin(ctx, n)
+	end, err := p.begin(ctx, n)
 	if err != nil {
 		end = func() {}
 	}
@@ -98,8 +96,8 @@ func (p *pass) waitForRate(ctx context.Context) error {
 	return err
 }
 
-// begin appends the next part.
-func (p *pass) begin() *part {
+// newPart appends the next part.
+func (p *pass) newPart() *part {
 	part := &part{counts: make(map[string]int64)}
 	p.parts = append(p.parts, part)
 	return part
@@ -150,7 +148,7 @@ func (p *pass) save(ctx context.Context, now bool) error {
 		p.position = p.parts[0].end
 		p.parts = p.parts[1:]
 	}
-	if !now && p.now().Sub(p.saved) < saveEvery {
+	if !now && p.now().Sub(p.saved) < p.SaveEvery {
 		return nil
 	}
 	p.saved = p.now()
@@ -164,7 +162,7 @@ func (p *pass) save(ctx context.Context, now bool) error {
 // later schedules another check of an aggregate.
 func (p *pass) later(a aggregate, head int64, part *part) {
 	now := p.now()
-	end := now.Add(time.Duration(p.params.GraceMillis) * time.Millisecond)
+	end := now.Add(p.params.grace())
 	next := now.Add(firstLook)
 	if next.After(end) {
 		next = end
@@ -247,7 +245,7 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 		}
 		// Another generation can have been promoted since the range began. A document that it
 		// lacks would be created from the old definition: no guard prevents that.
-		if _, err := p.options.Target(ctx, p.job.Projection, p.job.Generation); err != nil {
+		if _, err := p.Target(ctx, p.job.Projection, p.job.Generation); err != nil {
 			return err
 		}
 		return p.repair(ctx, p.target, &a)
@@ -261,10 +259,10 @@ var errSucceeded = errors.New("not repaired, because a new generation of the pro
 // may lack an event that the topic has not delivered, so readers would see the repair disappear
 // at the promotion.
 func (p *pass) succeeded(ctx context.Context) error {
-	if p.options.Succeeded == nil {
+	if p.Succeeded == nil {
 		return nil
 	}
-	found, err := p.options.Succeeded(ctx, p.job.Projection, p.job.Generation)
+	found, err := p.Succeeded(ctx, p.job.Projection, p.job.Generation)
 	if err == nil && found {
 		return errSucceeded
 	}
@@ -273,10 +271,10 @@ func (p *pass) succeeded(ctx context.Context) error {
 
 // record counts and stores a finding, after a repair if the job asks for it.
 func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func() error) error {
-	if f.Kind != Parked && p.options.Current != nil {
+	if f.Kind != Parked && p.Current != nil {
 		// If another generation has been promoted since the range began, the collection and the
 		// markers are those of that generation, so the finding is not true.
-		if err := p.options.Current(ctx, p.job.Projection, p.job.Generation); err != nil {
+		if err := p.Current(ctx, p.job.Projection, p.job.Generation); err != nil {
 			return err
 		}
 	}
@@ -289,15 +287,18 @@ func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func()
 			return context.Cause(ctx)
 		case err == nil:
 			f.Repaired = true
+			if p.job.Kind == job.Reconcile {
+				p.metrics.reconciled.WithLabelValues(p.job.Projection).Inc()
+			}
 		default:
 			f.RepairError = err.Error()
 		}
 	}
 	if f.Kind != Parked {
-		p.options.Logger.Warn().Str("job", f.Job).Str("projection", f.Projection).Int64("generation", f.Generation).
+		p.Logger.Warn().Str("job", f.Job).Str("projection", f.Projection).Int64("generation", f.Generation).
 			Str("aggregateId", f.AggregateID).Str("document", f.Document).Str("kind", string(f.Kind)).Int64("watermark", f.Watermark).Int64("head", f.Head).
 			Str("detail", f.Detail).Int("differences", len(f.Differences)+f.More).Bool("repaired", f.Repaired).Str("repairError", f.RepairError).
 			Msg("read model is wrong")
 	}
-	return p.options.Findings.Put(ctx, *f)
+	return p.Findings.Put(ctx, *f)
 }

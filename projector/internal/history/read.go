@@ -14,7 +14,7 @@ import (
 
 // readFrom passes the aggregate's events from this id on to each, in parts. An event that
 // breaks the contract is omitted, because it cannot be projected.
-func (w *Verifier) readFrom(ctx context.Context, a *aggregate, from int64, each func([]*event.Event)) (err error) {
+func (w *Workers) readFrom(ctx context.Context, a *aggregate, from int64, each func([]*event.Event)) (err error) {
 	if a.raw.Type == 0 {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (w *Verifier) readFrom(ctx context.Context, a *aggregate, from int64, each 
 			err = fmt.Errorf("read the events of %s: %w", a.id, err)
 		}
 	}()
-	cursor, err := w.options.Events.Open(ctx, eventstore.At(a.raw, from), eventstore.After(a.raw), bson.Timestamp{})
+	cursor, err := w.Events.Open(ctx, eventstore.At(a.raw, from), eventstore.After(a.raw), bson.Timestamp{})
 	if err != nil || cursor == nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (w *Verifier) readFrom(ctx context.Context, a *aggregate, from int64, each 
 		a.read += len(documents)
 		page := make([]*event.Event, 0, len(documents))
 		for _, document := range documents {
-			ev, err := w.options.Events.Read(document)
+			ev, err := w.Events.Read(document)
 			if err == nil {
 				page = append(page, &ev)
 			}

@@ -23,10 +23,7 @@ func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 		const aggregates = 3000
 		p.load(t, aggregates)
 		j := job.Job{Projection: "orders", Generation: generation}
-		workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p})
-		if err != nil {
-			t.Fatal(err)
-		}
+		workers := New(Options{Events: p.reader, Targets: p.targets, Store: p, Repairer: p, Parking: p, Engine: p})
 		ranges, total, err := workers.plan(t.Context(), j)
 		if err != nil || total != 4*aggregates || len(ranges) < 32 {
 			t.Fatalf("%d ranges, total %d, %v", len(ranges), total, err)
@@ -99,10 +96,7 @@ func TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer(t *testing.T) {
 	t.Parallel()
 	p := newParts(t, 2)
 	p.load(t, 2)
-	workers, err := New(Options{Source: p.reader, Targets: p.targets, Store: p, Parking: p, Engine: p})
-	if err != nil {
-		t.Fatal(err)
-	}
+	workers := New(Options{Events: p.reader, Targets: p.targets, Store: p, Repairer: p, Parking: p, Engine: p})
 	if err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)
 	}

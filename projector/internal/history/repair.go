@@ -41,7 +41,7 @@ func nothing(f *Finding) error {
 }
 
 // repair repairs an aggregate's read model, or returns the reason why it could not.
-func (w *Verifier) repair(ctx context.Context, t *engine.Target, a *aggregate) error {
+func (w *Workers) repair(ctx context.Context, t *engine.Target, a *aggregate) error {
 	last := errContended
 	for range maxRepairs {
 		finding, late, err := w.look(ctx, t, a)
@@ -69,10 +69,10 @@ func (w *Verifier) repair(ctx context.Context, t *engine.Target, a *aggregate) e
 }
 
 // repairOnce makes one attempt. If another writer was faster, it returns nil.
-func (w *Verifier) repairOnce(ctx context.Context, t *engine.Target, a *aggregate, f *Finding) error {
+func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate, f *Finding) error {
 	u := t.Unit(a.id)
 	if f.wrongContent && f.Kind != Missing && !u.Parts {
-		if ok, err := w.options.Repairer.SetAside(ctx, u, f.Watermark); err != nil || !ok {
+		if ok, err := w.Repairer.SetAside(ctx, u, f.Watermark); err != nil || !ok {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func (w *Verifier) repairOnce(ctx context.Context, t *engine.Target, a *aggregat
 	if err != nil {
 		return err
 	}
-	defer w.options.Store.Release([]model.State{state})
+	defer w.Store.Release([]model.State{state})
 	switch {
 	case state.Err != nil:
 		return fmt.Errorf("the document cannot be loaded, so it cannot be guarded: %w; delete it by hand, and verify again", state.Err)
@@ -118,7 +118,7 @@ func (w *Verifier) repairOnce(ctx context.Context, t *engine.Target, a *aggregat
 }
 
 // replace replaces a foreign document with the fold of all events.
-func (w *Verifier) replace(ctx context.Context, t *engine.Target, a *aggregate, state model.State, f *Finding) error {
+func (w *Workers) replace(ctx context.Context, t *engine.Target, a *aggregate, state model.State, f *Finding) error {
 	fold, err := w.foldFrom(ctx, t, a, f, nil, 1)
 	if err != nil {
 		return err
@@ -126,14 +126,14 @@ func (w *Verifier) replace(ctx context.Context, t *engine.Target, a *aggregate, 
 	if fold.Last() == 0 {
 		return nothing(f)
 	}
-	_, err = w.options.Repairer.Replace(ctx, t.Unit(a.id), *state.Foreign, fold.State(), fold.Last())
+	_, err = w.Repairer.Replace(ctx, t.Unit(a.id), *state.Foreign, fold.State(), fold.Last())
 	return err
 }
 
 // foldFrom folds the aggregate's events from an id on into a stored document. If the
 // first of them cannot be folded, it returns an error. If a later one cannot, it
 // returns the fold of the events before it. In both cases the aggregate is parked.
-func (w *Verifier) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f *Finding, stored []byte, from int64) (*projection.Accumulator, error) {
+func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f *Finding, stored []byte, from int64) (*projection.Accumulator, error) {
 	fold := t.Projection.Begin(stored, 0)
 	next := from
 	var failed error
@@ -166,7 +166,7 @@ func (w *Verifier) foldFrom(ctx context.Context, t *engine.Target, a *aggregate,
 }
 
 // park parks an aggregate at the event that cannot be folded.
-func (w *Verifier) park(ctx context.Context, u model.Unit, raw bson.RawValue, f *Finding, failed error) error {
+func (w *Workers) park(ctx context.Context, u model.Unit, raw bson.RawValue, f *Finding, failed error) error {
 	cause, poison := errors.AsType[*projection.Error](failed)
 	if !poison {
 		return nil
@@ -175,12 +175,12 @@ func (w *Verifier) park(ctx context.Context, u model.Unit, raw bson.RawValue, f 
 	if err != nil || at.EventID == cause.EventID {
 		return err
 	}
-	return w.options.Parking.Park(ctx, []model.Marker{cause.Marker(u, raw, max(f.Head, cause.EventID))})
+	return w.Parking.Park(ctx, []model.Marker{cause.Marker(u, raw, max(f.Head, cause.EventID))})
 }
 
 // write writes with the same guards as every writer.
-func (w *Verifier) write(ctx context.Context, write model.Write) error {
-	written, err := w.options.Store.Write(ctx, []model.Write{write})
+func (w *Workers) write(ctx context.Context, write model.Write) error {
+	written, err := w.Store.Write(ctx, []model.Write{write})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", write.AggregateID, err)
 	}

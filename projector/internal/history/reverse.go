@@ -19,7 +19,7 @@ func (p *pass) documents(ctx context.Context, after string) error {
 	if err := p.odd(ctx, after); err != nil {
 		return err
 	}
-	return p.reverse(ctx, after, p.options.Listing.Documents, func(context.Context, []string) ([]string, error) { return nil, nil })
+	return p.reverse(ctx, after, p.Listing.Documents, func(context.Context, []string) ([]string, error) { return nil, nil })
 }
 
 // odd reports the documents whose _id is not a string, when the listing begins.
@@ -27,11 +27,11 @@ func (p *pass) odd(ctx context.Context, after string) error {
 	if after != "" {
 		return nil
 	}
-	odd, err := p.options.Listing.Odd(ctx, p.target.Unit(""), maxOdd)
+	odd, err := p.Listing.Odd(ctx, p.target.Unit(""), maxOdd)
 	if err != nil {
 		return err
 	}
-	part := p.begin()
+	part := p.newPart()
 	for _, id := range odd {
 		f := p.extra(id, "the document's _id is not a string: it is not a read model of Penstock")
 		if err := p.settle(ctx, aggregate{id: id}, f, part); err != nil {
@@ -44,12 +44,12 @@ func (p *pass) odd(ctx context.Context, after string) error {
 // watermarks looks for side watermarks of aggregates that the event store does not have. An
 // aggregate that has a document too is found by [pass.documents], and must not count twice.
 func (p *pass) watermarks(ctx context.Context, after string) error {
-	return p.reverse(ctx, after, p.options.Listing.Watermarks, func(ctx context.Context, ids []string) ([]string, error) {
+	return p.reverse(ctx, after, p.Listing.Watermarks, func(ctx context.Context, ids []string) ([]string, error) {
 		u := p.target.Unit("")
 		if u.Parts {
 			return nil, nil // The documents of a view are no aggregates.
 		}
-		return p.options.Listing.Listed(ctx, u, ids)
+		return p.Listing.Listed(ctx, u, ids)
 	})
 }
 
@@ -65,9 +65,9 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 			return p.finish(ctx)
 		}
 		after = ids[len(ids)-1]
-		part := p.begin()
+		part := p.newPart()
 		part.end = position{After: after}
-		known, err := p.options.Events.Known(ctx, ids)
+		known, err := p.Events.Known(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 
 // single checks one aggregate.
 func (p *pass) single(ctx context.Context, id string) error {
-	part := p.begin()
+	part := p.newPart()
 	part.counts[CountAggregates]++
 	a := aggregate{id: id}
 	if err := p.confirm(ctx, &a, part); err != nil {
@@ -125,7 +125,7 @@ func (p *pass) single(ctx context.Context, id string) error {
 			return err
 		}
 		keys := view.Keys(state.Document)
-		p.options.Store.Release([]model.State{state})
+		p.Store.Release([]model.State{state})
 		if err := p.compareDocuments(ctx, keys, part); err != nil {
 			return err
 		}

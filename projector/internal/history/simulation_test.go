@@ -27,6 +27,9 @@ import (
 // simulation is an event store, read models and live writers in memory. It runs happens before
 // it answers a request.
 type simulation struct {
+	// The other methods are not called.
+	history.Events
+	history.Repairer
 	tb         testing.TB
 	reader     *event.Reader
 	projection *projection.Projection
@@ -61,6 +64,13 @@ type simulation struct {
 	limit func(ctx context.Context, events int) (end func(), err error)
 	// loads is called before read models are loaded; nil for nothing.
 	loads func()
+}
+
+// readModels are the read models of a simulation.
+type readModels struct{ *simulation }
+
+func (readModels) Watermarks(context.Context, []model.Unit) ([]model.State, error) {
+	return nil, errors.New("not called")
 }
 
 // stored is the document or the side watermark of an aggregate.
@@ -246,9 +256,9 @@ func (w *simulation) settle() {
 func (w *simulation) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
 
 // worker returns a worker that verifies the simulation. While it waits, live writers finish.
-func (w *simulation) worker() *history.Verifier {
-	worker := history.NewVerifier(history.VerifyOptions{
-		Events: cmp.Or(w.from, history.Events(w)), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Begin: w.limit, Ranges: 3,
+func (w *simulation) worker() *history.Workers {
+	worker := history.New(history.Options{
+		Events: cmp.Or(w.from, history.Events(w)), Store: readModels{w}, Repairer: w, Parking: w, Listing: w, Findings: w, Ranges: 3,
 		Target: func(context.Context, string, int64) (engine.Target, error) {
 			if !w.replaced.IsZero() && w.time.After(w.replaced) {
 				return engine.Target{}, job.Permanent(errors.New("the projection has no generation 1 any more"))
@@ -257,6 +267,7 @@ func (w *simulation) worker() *history.Verifier {
 		},
 		Current: w.current,
 	})
+	worker.SetLimit(w.limit)
 	worker.SetClock(func() time.Time { return w.time }, func(_ context.Context, d time.Duration) error {
 		w.time = w.time.Add(d)
 		if !w.still {
@@ -280,10 +291,10 @@ func (s *saved) Save(_ context.Context, position bson.Raw, counts map[string]int
 }
 
 // verify runs a job and returns the findings by aggregate and the counts.
-func (w *simulation) verify(p history.VerifyParams) (map[string]history.Finding, map[string]int64) {
+func (w *simulation) verify(p history.Params) (map[string]history.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.put = nil
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(p)}
+	j := job.Job{ID: "j", Kind: job.Verify, Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(p)}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(context.Background(), j)
 	if err != nil {

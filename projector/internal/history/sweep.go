@@ -36,12 +36,12 @@ func (w *Workers) sweep(ctx context.Context, j job.Job, part span, p job.Progres
 	if err != nil {
 		return err
 	}
-	grace, err := graceOf(j)
+	params, err := readParams(j)
 	if err != nil {
 		return err
 	}
 	s := &sweep{
-		Workers: w, job: j, target: target, labels: labels{j.Projection, kindSweep}, grace: grace, since: part.since,
+		Workers: w, job: j, target: target, labels: labels{j.Projection, kindSweep}, grace: params.grace(), since: part.since,
 		progress: p, counts: countsOf(part.counts), at: part.start(),
 	}
 	return s.run(ctx, part)
@@ -79,7 +79,7 @@ type sweptPage struct {
 // run reads heads, and settles each page when its grace is over.
 func (s *sweep) run(ctx context.Context, part span) error {
 	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (eventstore.HeadCursor, error) {
-		return s.Source.Heads(ctx, part.start(), part.until, part.since)
+		return s.Events.Heads(ctx, part.start(), part.until, part.since)
 	})
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *sweep) run(ctx context.Context, part span) error {
 // look finds the aggregates of a page that are behind or have a foreign document. A foreign
 // document counts even if the watermark is at the head, because readers see it.
 func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
-	end, err := s.Pace.Begin(ctx, len(heads))
+	end, err := s.begin(ctx, len(heads))
 	if err != nil {
 		return err
 	}
@@ -164,6 +164,9 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 		s.candidates -= len(page.behind)
 		s.counts.add(page.counts)
 		s.metrics.count(s.labels, page.counts)
+		if s.job.Kind == job.Reconcile {
+			s.metrics.reconciled.WithLabelValues(s.job.Projection).Add(float64(page.counts.behind))
+		}
 		s.at = page.end
 		if time.Since(s.saved) >= s.SaveEvery {
 			if err := s.save(ctx); err != nil {
@@ -220,7 +223,7 @@ func (s *sweep) removeForeign(ctx context.Context, page *sweptPage) error {
 		if h.foreign == nil {
 			continue
 		}
-		removed, err := s.Store.RemoveForeign(ctx, h.unit, *h.foreign)
+		removed, err := s.Repairer.RemoveForeign(ctx, h.unit, *h.foreign)
 		if err != nil {
 			return err
 		}

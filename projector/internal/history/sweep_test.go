@@ -131,7 +131,7 @@ func TestSweepWaitsTheGracePeriodOnlyAFewTimes(t *testing.T) {
 		}
 		const grace = 30 * time.Second
 		j := testJob
-		j.Params = testkit.Raw(SweepParams{GraceMillis: grace.Milliseconds()})
+		j.Params = testkit.Raw(Params{GraceMillis: grace.Milliseconds()})
 		workers := newWorkers(t, w)
 		ranges, _, err := workers.plan(t.Context(), j)
 		if err != nil {
@@ -191,7 +191,7 @@ func TestSweepWaitsTheGracePeriodForTheStream(t *testing.T) {
 		})
 		const grace = 30 * time.Second
 		j := testJob
-		j.Params = testkit.Raw(SweepParams{GraceMillis: grace.Milliseconds()})
+		j.Params = testkit.Raw(Params{GraceMillis: grace.Milliseconds()})
 		start := time.Now()
 		counts := sweepAll(t, w, j)
 		wantCounts(t, counts, map[string]int64{CountBehind: 1, CountAggregates: 20})
@@ -266,7 +266,7 @@ func TestSweepReadsManyAbsentAggregatesInOneQuery(t *testing.T) {
 		}
 	}
 	c := &openCounter{fakeStores: w}
-	counts := sweepAll(t, w, testJob, func(o *Options) { o.Source = c })
+	counts := sweepAll(t, w, testJob, func(o *Options) { o.Events = c })
 	wantCounts(t, counts, map[string]int64{CountBehind: 150})
 	if c.opened != 1 {
 		t.Errorf("%d ranges were read", c.opened)

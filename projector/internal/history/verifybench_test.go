@@ -69,14 +69,14 @@ func BenchmarkVerify(b *testing.B) {
 	defer loops.Wait()
 	defer stop()
 	u := model.Unit{Projection: "p", Collection: "things"}
-	worker := history.NewVerifier(history.VerifyOptions{
+	worker := history.New(history.Options{
 		Events: reader, Store: store, Repairer: readmodel.NewRepairer(db), Parking: notParked{},
 		Listing: history.NewDatabase(db), Findings: history.NewFindingStore(db),
 		Target: func(context.Context, string, int64) (engine.Target, error) {
 			return engine.Target{Projection: p, Collection: u.Collection}, nil
 		},
 	})
-	j := job.Job{ID: "bench", Projection: "p", Generation: 1}
+	j := job.Job{ID: "bench", Kind: job.Verify, Projection: "p", Generation: 1}
 	ranges, _, err := worker.Plan(b.Context(), j)
 	if err != nil {
 		b.Fatal(err)

@@ -33,7 +33,7 @@ func (p *pass) viewDocuments(ctx context.Context, after string) error {
 		return err
 	}
 	for {
-		keys, err := p.options.Views.Keys(ctx, p.target.Unit(""), after, viewPage)
+		keys, err := p.Views.Keys(ctx, p.target.Unit(""), after, viewPage)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (p *pass) viewDocuments(ctx context.Context, after string) error {
 // absentDocuments looks for documents that a view lacks although parts contribute to them.
 func (p *pass) absentDocuments(ctx context.Context, after string) error {
 	for {
-		keys, last, err := p.options.Views.Absent(ctx, p.target.Unit(""), after, viewPage)
+		keys, last, err := p.Views.Absent(ctx, p.target.Unit(""), after, viewPage)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (p *pass) absentDocuments(ctx context.Context, after string) error {
 
 // compareAll compares a page of documents, and saves the position after them.
 func (p *pass) compareAll(ctx context.Context, keys []string, after string, last bool) (done bool, err error) {
-	part := p.begin()
+	part := p.newPart()
 	part.end = position{After: after}
 	if err := p.compareDocuments(ctx, keys, part); err != nil {
 		return false, err
@@ -88,7 +88,7 @@ func (p *pass) compareDocuments(ctx context.Context, keys []string, part *part) 
 		}
 		f.ID = p.job.ID + "/document/" + key
 		err = p.record(ctx, f, part, func() error {
-			return p.options.Views.Repair(ctx, p.target.Unit(""), p.target.Projection.View(), key)
+			return p.Views.Repair(ctx, p.target.Unit(""), p.target.Projection.View(), key)
 		})
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ func (p *pass) compareDocuments(ctx context.Context, keys []string, part *part) 
 
 // compareDocument compares one document of a view with its parts; nil if it is right.
 func (p *pass) compareDocument(ctx context.Context, key string) (*Finding, error) {
-	d, err := p.options.Views.Compare(ctx, p.target.Unit(""), p.target.Projection.View(), key)
+	d, err := p.Views.Compare(ctx, p.target.Unit(""), p.target.Projection.View(), key)
 	f := &Finding{
 		Projection: p.target.Projection.Name(), Generation: max(p.target.Generation, model.FirstGeneration), Document: key, Kind: Different,
 	}

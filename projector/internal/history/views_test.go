@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -56,8 +55,8 @@ views:
       - {aggregateType: A, key: "'k'", as: parts_, on: {E: {set: {x: "1"}}}}
 `)
 	o := &others{}
-	w := &Verifier{options: VerifyOptions{Views: o, Listing: o, Findings: o, Logger: zerolog.Nop()}, now: time.Now}
-	p := newPass(w, job.Job{ID: "j"}, &engine.Target{Projection: view}, VerifyParams{Sample: 1}, position{}, nil, o)
+	w := New(Options{Views: o, Listing: o, Findings: o, Logger: zerolog.Nop()})
+	p := newPass(w, job.Job{ID: "j"}, &engine.Target{Projection: view}, Params{Sample: 1}, position{}, nil, o)
 	if err := p.viewDocuments(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}

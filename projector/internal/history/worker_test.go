@@ -126,7 +126,7 @@ func TestVerificationFindsNothingInCorrectReadModels(t *testing.T) {
 			}
 			w.happens = live
 			repair := rapid.Bool().Draw(rt, "repair")
-			found, counts := w.verify(history.VerifyParams{Repair: repair, GraceMillis: 1000})
+			found, counts := w.verify(history.Params{Repair: repair, GraceMillis: 1000})
 			for id, f := range found {
 				if f.Kind != history.Parked {
 					rt.Errorf("found %s of %s: %+v", f.Kind, id, f)
@@ -228,7 +228,7 @@ func TestSampleIsTheSameEachTime(t *testing.T) {
 func (w *simulation) sampled(share float64) (map[string]history.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.still = true
-	return w.verify(history.VerifyParams{Sample: share})
+	return w.verify(history.Params{Sample: share})
 }
 
 func TestOneAggregateCanBeVerified(t *testing.T) {
@@ -238,15 +238,15 @@ func TestOneAggregateCanBeVerified(t *testing.T) {
 		w.change(id, func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
 	}
 	w.calls, w.still = 0, true
-	found, counts := w.verify(history.VerifyParams{Aggregate: "007"})
+	found, counts := w.verify(history.Params{Aggregate: "007"})
 	if len(found) != 1 || found["007"].Kind != history.Different || counts[history.CountAggregates] != 1 || w.calls > 20 {
 		t.Errorf("found %v, counts %v, in %d calls", found, counts, w.calls)
 	}
-	if found, counts := w.verify(history.VerifyParams{Aggregate: "nobody"}); len(found) != 0 || counts[history.CountUnknown] != 1 || counts[history.CountAggregates] != 0 {
+	if found, counts := w.verify(history.Params{Aggregate: "nobody"}); len(found) != 0 || counts[history.CountUnknown] != 1 || counts[history.CountAggregates] != 0 {
 		t.Errorf("found %v, counts %v of an aggregate that there is not", found, counts)
 	}
 	w.of("nobody").document = documentOf("nobody", 1, 1, bson.Raw{5, 0, 0, 0, 0})
-	if found, _ := w.verify(history.VerifyParams{Aggregate: "nobody"}); found["nobody"].Kind != history.Extra {
+	if found, _ := w.verify(history.Params{Aggregate: "nobody"}); found["nobody"].Kind != history.Extra {
 		t.Errorf("found %v of a document without an aggregate", found)
 	}
 }
@@ -326,7 +326,7 @@ func TestRepairParksWhatItTakesBack(t *testing.T) {
 			w.append("a", kind, "A", 2)
 		}
 		w.of("a").document, w.still = documentOf("a", 3, 1, testkit.Raw(bson.D{{Key: "n", Value: int64(4)}})), true
-		found, _ := w.verify(history.VerifyParams{Repair: true})
+		found, _ := w.verify(history.Params{Repair: true})
 		if f := found["a"]; f.Kind != history.Different || f.Repaired != test.repaired || !f.Repaired && !strings.Contains(f.RepairError, "no such key") {
 			t.Errorf("%s: found %+v", test.kinds, f)
 		}
@@ -344,7 +344,7 @@ func TestRepairOfAnExtraReadModelSaysWhatStandsInTheWay(t *testing.T) {
 	w.of("nobody").document = documentOf("nobody", 3, 1, bson.Raw{5, 0, 0, 0, 0})
 	w.of("set aside").document = documentOf("set aside", 3, 0, bson.Raw{5, 0, 0, 0, 0})
 	w.odd = []string{"42"}
-	found, counts := w.verify(history.VerifyParams{Repair: true, GraceMillis: 1000})
+	found, counts := w.verify(history.Params{Repair: true, GraceMillis: 1000})
 	if len(found) != 3 || counts[history.CountRepaired] != 0 {
 		t.Errorf("found %v, counts %v", found, counts)
 	}
@@ -362,7 +362,7 @@ func TestRepairEndsWithItsGeneration(t *testing.T) {
 	w := historyOf(t, 1)
 	w.of("000").document = nil
 	w.still, w.replaced = true, w.time.Add(500*time.Millisecond)
-	found, counts := w.verify(history.VerifyParams{Aggregate: "000", Repair: true, GraceMillis: 1000})
+	found, counts := w.verify(history.Params{Aggregate: "000", Repair: true, GraceMillis: 1000})
 	if f := found["000"]; f.Kind != history.Missing || f.Repaired || !strings.Contains(f.RepairError, "no generation 1 any more") {
 		t.Errorf("found %+v, counts %v", f, counts)
 	}
@@ -379,7 +379,7 @@ func TestFindingsEndWithTheGeneration(t *testing.T) {
 	w.of("000").document = nil
 	errGone := errors.New("the projection has no generation 1 any more")
 	w.still, w.current = true, func(context.Context, string, int64) error { return errGone }
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(history.VerifyParams{Aggregate: "000", GraceMillis: 1000})}
+	j := job.Job{ID: "j", Kind: job.Verify, Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(history.Params{Aggregate: "000", GraceMillis: 1000})}
 	ranges, _, err := w.worker().Plan(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
@@ -400,8 +400,8 @@ func TestNothingIsRepairedBesideAGenerationThatCanReplaceIt(t *testing.T) {
 			w.append("1", "Set", "A", 1)
 		}
 		w.still = true
-		worker := history.NewVerifier(history.VerifyOptions{
-			Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Findings: w,
+		worker := history.New(history.Options{
+			Events: w, Store: readModels{w}, Repairer: w, Parking: w, Listing: w, Findings: w,
 			Target: func(context.Context, string, int64) (engine.Target, error) {
 				return engine.Target{Projection: w.projection, Collection: "things"}, nil
 			},
@@ -411,7 +411,7 @@ func TestNothingIsRepairedBesideAGenerationThatCanReplaceIt(t *testing.T) {
 			w.time = w.time.Add(d)
 			return nil
 		})
-		j := job.Job{ID: "j", Projection: "p", Generation: 1, Params: testkit.Raw(history.VerifyParams{Aggregate: "1", Repair: true})}
+		j := job.Job{ID: "j", Kind: job.Verify, Projection: "p", Generation: 1, Params: testkit.Raw(history.Params{Aggregate: "1", Repair: true})}
 		ranges, _, err := worker.Plan(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
@@ -433,7 +433,7 @@ func TestDocumentOfANewerGenerationHasARemedy(t *testing.T) {
 	if w.change("000", ofGeneration(2), history.OldGeneration) == "" {
 		t.Fatal("there is no document")
 	}
-	found, _ := w.verify(history.VerifyParams{Repair: true, GraceMillis: 1000})
+	found, _ := w.verify(history.Params{Repair: true, GraceMillis: 1000})
 	f := found["000"]
 	for _, text := range []string{f.Detail, f.RepairError} {
 		if f.Kind != history.OldGeneration || !strings.Contains(text, `"projector projections rebuild" replaces the document`) {
@@ -455,7 +455,7 @@ func TestLateAggregateIsAFindingOnlyAfterTheGracePeriod(t *testing.T) {
 				w.settle()
 			}
 		}
-		found, _ := w.verify(history.VerifyParams{GraceMillis: 10_000})
+		found, _ := w.verify(history.Params{GraceMillis: 10_000})
 		if len(found) != want || want > 0 && found["001"].Kind != history.Behind {
 			t.Errorf("caught up after %v: found %v", after, found)
 		}
@@ -476,7 +476,7 @@ func TestVerificationContinuesFromTheSavedPosition(t *testing.T) {
 	// The clock advances by the save interval, so every save is due.
 	w.happens = func() { w.time = w.time.Add(time.Second) }
 	worker := w.worker()
-	j := job.Job{ID: "j"}
+	j := job.Job{ID: "j", Kind: job.Verify}
 	ranges, total, err := worker.Plan(t.Context(), j)
 	if err != nil || total != 600 {
 		t.Fatalf("planned %d events, %v", total, err)
@@ -529,19 +529,19 @@ func TestRangeThatIsDoneTwiceCountsOnce(t *testing.T) {
 	odd.odd = []string{"42"}
 	for name, test := range map[string]struct {
 		w      *simulation
-		params history.VerifyParams
+		params history.Params
 		want   map[string]int64
 	}{
-		"all aggregates":    {wrong, history.VerifyParams{}, map[string]int64{history.CountEvents: 9, history.CountAggregates: 3, string(history.Different): 1}},
-		"one aggregate":     {wrong, history.VerifyParams{Aggregate: "001"}, map[string]int64{history.CountAggregates: 1, string(history.Different): 1}},
-		"another aggregate": {wrong, history.VerifyParams{Aggregate: "nobody"}, map[string]int64{history.CountAggregates: 0, history.CountUnknown: 1}},
-		"an odd document":   {odd, history.VerifyParams{}, map[string]int64{string(history.Extra): 1}},
+		"all aggregates":    {wrong, history.Params{}, map[string]int64{history.CountEvents: 9, history.CountAggregates: 3, string(history.Different): 1}},
+		"one aggregate":     {wrong, history.Params{Aggregate: "001"}, map[string]int64{history.CountAggregates: 1, string(history.Different): 1}},
+		"another aggregate": {wrong, history.Params{Aggregate: "nobody"}, map[string]int64{history.CountAggregates: 0, history.CountUnknown: 1}},
+		"an odd document":   {odd, history.Params{}, map[string]int64{string(history.Extra): 1}},
 	} {
 		params, err := bson.Marshal(test.params)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, worker := job.Job{ID: "j", Params: params}, test.w.worker()
+		j, worker := job.Job{ID: "j", Kind: job.Verify, Params: params}, test.w.worker()
 		ranges, _, err := worker.Plan(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
@@ -572,11 +572,11 @@ func TestFindingsOfADeadProcessCount(t *testing.T) {
 	w := historyOf(t, 3)
 	w.change("001", func(d bson.D) bson.D { return set(d, "n", "wrong") }, "")
 	w.still = true
-	params, err := bson.Marshal(history.VerifyParams{Repair: true})
+	params, err := bson.Marshal(history.Params{Repair: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, worker := job.Job{ID: "j", Params: params}, w.worker()
+	j, worker := job.Job{ID: "j", Kind: job.Verify, Params: params}, w.worker()
 	ranges, _, err := worker.Plan(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
@@ -636,28 +636,28 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 		return func() {}, nil
 	}
 	w.still = true
-	if w.verify(history.VerifyParams{Aggregate: "007"}); waited != 3 {
+	if w.verify(history.Params{Aggregate: "007"}); waited != 3 {
 		t.Errorf("waited for %d events of one aggregate, want 3", waited)
 	}
 	w.change("007", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
 	waited = 0
-	if w.verify(history.VerifyParams{GraceMillis: 1000}); waited != 30+3 {
+	if w.verify(history.Params{GraceMillis: 1000}); waited != 30+3 {
 		t.Errorf("waited for %d events of all aggregates and of a finding, want 33", waited)
 	}
 	// A repair looks at the aggregate before and after it folds the events.
 	waited = 0
-	if found, _ := w.verify(history.VerifyParams{GraceMillis: 1000, Repair: true}); !found["007"].Repaired || waited != 33+3*3 {
+	if found, _ := w.verify(history.Params{GraceMillis: 1000, Repair: true}); !found["007"].Repaired || waited != 33+3*3 {
 		t.Errorf("waited for %d events with a repair, want 42; found %+v", waited, found)
 	}
 	// An aggregate that is behind is looked at twice, and then repaired.
 	w.append("007", "Add", "A", 1)
 	waited = 0
-	if found, _ := w.verify(history.VerifyParams{Aggregate: "007", Repair: true, GraceMillis: 1}); !found["007"].Repaired || waited < 2*4+3*4-3 {
+	if found, _ := w.verify(history.Params{Aggregate: "007", Repair: true, GraceMillis: 1}); !found["007"].Repaired || waited < 2*4+3*4-3 {
 		t.Errorf("waited for %d events of an aggregate that was behind, want at least 17; found %+v", waited, found)
 	}
 	stop := errors.New("stop")
 	w.limit = func(context.Context, int) (func(), error) { return nil, stop }
-	j := job.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(history.VerifyParams{Aggregate: "007"})}
+	j := job.Job{ID: "j", Kind: job.Verify, Projection: w.projection.Name(), Generation: 1, Params: testkit.Raw(history.Params{Aggregate: "007"})}
 	worker := w.worker()
 	ranges, _, err := worker.Plan(t.Context(), j)
 	if err != nil {
@@ -687,7 +687,7 @@ func TestBatchIsJudgedBetweenBeginAndEnd(t *testing.T) {
 			t.Error("read models were loaded outside of a turn")
 		}
 	}
-	if w.verify(history.VerifyParams{GraceMillis: 1000}); loaded == 0 || begun == 0 || begun != ended {
+	if w.verify(history.Params{GraceMillis: 1000}); loaded == 0 || begun == 0 || begun != ended {
 		t.Errorf("%d turns began and %d ended; read models were loaded %d times", begun, ended, loaded)
 	}
 }

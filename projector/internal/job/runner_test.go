@@ -308,7 +308,7 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 	})
 }
 
-// Jobs of the reconciler mostly wait for the stream. They have their own runner, so they
+// Periodic sweeps mostly wait for the stream. They have their own runner, so they
 // do not delay builds. A cancelled one frees its slots for its successor.
 func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 	t.Parallel()

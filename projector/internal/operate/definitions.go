@@ -169,23 +169,29 @@ func (d *definitions) succeeded(ctx context.Context, name string, live int64) (b
 	return b != nil && b.Ongoing() && b.State != catalog.Building, nil
 }
 
-// NewVerifier makes the worker of the kind verify of a pod, which works for its own pipeline
-// only. declared are the projections of the pod. pace limits the rate.
-func NewVerifier(c config.Config, s *config.Stores, declared []*projection.Projection, store history.ReadModels, parked *park.Store, findings history.Findings, pace *history.Pace, logger zerolog.Logger) (*history.Verifier, error) {
-	return newVerifier(c, s, newDefinitions(s, c, declared), store, parked, findings, pace, logger)
+// VerificationOptions are the options of the workers of a pod that concern verifications. The pod
+// works for its own pipeline only. declared are the projections of the pod.
+func VerificationOptions(c config.Config, s *config.Stores, declared []*projection.Projection) history.Options {
+	return newDefinitions(s, c, declared).options(s)
 }
 
-func newVerifier(c config.Config, s *config.Stores, d *definitions, store history.ReadModels, parked *park.Store, findings history.Findings, pace *history.Pace, logger zerolog.Logger) (*history.Verifier, error) {
-	events, err := eventstore.NewReader(s.Events, c.Fields, logger)
-	if err != nil {
+func (d *definitions) options(s *config.Stores) history.Options {
+	return history.Options{
+		Repairer: readmodel.NewRepairer(s.ReadModels), Listing: history.NewDatabase(s.ReadModels),
+		Views: readmodel.NewViewDocuments(s.ReadModels), Findings: history.NewFindingStore(s.State),
+		Target: d.target, Current: d.current, Succeeded: d.succeeded,
+	}
+}
+
+// newVerifier makes the worker of a command that verifies.
+func newVerifier(c config.Config, s *config.Stores, d *definitions, store history.Store, parked *park.Store, logger zerolog.Logger) (*history.Workers, error) {
+	o := d.options(s)
+	var err error
+	if o.Events, err = eventstore.NewReader(s.Events, c.Fields, logger); err != nil {
 		return nil, err
 	}
-	return history.NewVerifier(history.VerifyOptions{
-		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.ReadModels), Parking: parked,
-		Listing: history.NewDatabase(s.ReadModels), Views: readmodel.NewViewDocuments(s.ReadModels), Findings: findings,
-		Begin: pace.Begin, Logger: logger,
-		Target: d.target, Current: d.current, Succeeded: d.succeeded,
-	}), nil
+	o.Store, o.Parking, o.Pace, o.Logger = store, parked, commandPace(c), logger
+	return history.New(o), nil
 }
 
 // commandPace is the rate of a command, which is a process of its own. It does not see the

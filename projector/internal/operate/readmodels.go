@@ -54,7 +54,7 @@ func (s *stored) ownerOf(ctx context.Context, kind, name string) (string, error)
 }
 
 // withReadModels calls do while the goroutines that read and write read models run.
-func (e *Environment) withReadModels(ctx context.Context, s *stored, do func(store history.ReadModels) error) (err error) {
+func (e *Environment) withReadModels(ctx context.Context, s *stored, do func(store history.Store) error) (err error) {
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: e.Config.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: e.Config.Projections.FlushInterval})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -19,7 +19,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
 // statusCommand shows the state of the projectors. It reads the stores alone and asks no
@@ -212,16 +211,14 @@ func pipelineOn(ctx context.Context, s *stored, pipeline string, names []string,
 		p.Pods = append(p.Pods, podStatus{Pod: r.Pod, StartedAt: r.StartedAt, Serves: len(r.Serves)})
 	}
 	slices.SortFunc(p.Pods, func(a, b podStatus) int { return cmp.Compare(a.Pod, b.Pod) })
-	records, err := reconcile.NewStore(reconcile.In(s.State), pipeline, s.ReadModels.Name(), "").Read(ctx)
+	sweeps, err := s.jobs.Latest(ctx, job.Reconcile)
 	if err != nil {
 		return p, fmt.Errorf("read up to when read models are verified: %w", err)
 	}
 	for _, name := range names {
 		status := projectionStatus{projectionView: viewProjection(found[name], false)}
-		for _, r := range records {
-			if r.Projection.Name == name && status.Live != nil && r.Projection.Generation == status.Live.Generation && !r.Through.IsZero() {
-				status.VerifiedThrough = &r.Through
-			}
+		if last := sweeps[name]; status.Live != nil && last.DoneGeneration == status.Live.Generation {
+			status.VerifiedThrough = &last.Done
 		}
 		p.Projections = append(p.Projections, status)
 	}

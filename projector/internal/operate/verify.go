@@ -166,8 +166,8 @@ func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d
 	if err := errors.Join(job.Prepare(ctx, s.State), findings.Prepare(ctx)); err != nil {
 		return nil, err
 	}
-	err = e.withReadModels(ctx, s, func(store history.ReadModels) error {
-		worker, err := newVerifier(e.Config, s.Stores, d, store, s.parked, findings, commandPace(e.Config), e.Logger)
+	err = e.withReadModels(ctx, s, func(store history.Store) error {
+		worker, err := newVerifier(e.Config, s.Stores, d, store, s.parked, e.Logger)
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 	if err != nil {
 		return verified{}, err
 	}
-	params, err := bson.Marshal(history.VerifyParams{Sample: share, Aggregate: c.Aggregate, Repair: c.Repair, GraceMillis: c.Grace.Milliseconds()})
+	params, err := bson.Marshal(history.Params{Sample: share, Aggregate: c.Aggregate, Repair: c.Repair, GraceMillis: c.Grace.Milliseconds()})
 	if err != nil {
 		return verified{}, fmt.Errorf("encode the parameters of the job: %w", err)
 	}

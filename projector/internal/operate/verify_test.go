@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -54,7 +53,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		worker, err := newVerifier(orders, s, test.d, struct {
 			*readmodel.Loader
 			*readmodel.Writer
-		}{loader, writer}, park.NewStore(park.In(s.State), park.Options{}), history.NewFindingStore(s.State), history.NewPace(history.PaceOptions{}), zerolog.Nop())
+		}{loader, writer}, park.NewStore(park.In(s.State), park.Options{}), zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,198 @@
+package history_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+)
+
+// schedule has the schedulers of two processes, and their jobs.
+type schedule struct {
+	t          *testing.T
+	jobs       *job.Store
+	stored     *mongotest.Collection
+	live       map[string]int64
+	registry   *prometheus.Registry
+	schedulers []*history.Scheduler
+}
+
+func newSchedule(t *testing.T) *schedule {
+	t.Helper()
+	db := history.Server.Database(t)
+	s := &schedule{t: t, live: map[string]int64{"visits": 1}, registry: prometheus.NewPedanticRegistry(), stored: history.Server.Collection(db.Collection(job.CollectionName))}
+	s.jobs = job.Open(s.stored, db.Collection(job.RangesCollectionName), job.Options{})
+	for i, registerer := range []prometheus.Registerer{s.registry, nil} {
+		s.schedulers = append(s.schedulers, history.NewScheduler(history.SchedulerOptions{
+			Jobs: s.jobs, Live: func() map[string]int64 { return s.live }, Interval: time.Hour, Pod: fmt.Sprint(i), Registerer: registerer, Logger: zerolog.Nop(),
+		}))
+	}
+	return s
+}
+
+// beat is a beat of both processes. It returns the sweeps, the oldest first.
+func (s *schedule) beat() []job.Job {
+	s.t.Helper()
+	for _, scheduler := range s.schedulers {
+		if err := scheduler.Beat(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return s.sweeps()
+}
+
+func (s *schedule) sweeps() []job.Job {
+	s.t.Helper()
+	found, err := s.jobs.List(s.t.Context(), job.Filter{Kinds: []job.Kind{job.Reconcile}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// end ends a sweep: its process plans no range, or fails.
+func (s *schedule) end(sweep job.Job, failure error) {
+	s.t.Helper()
+	claim, ok, err := s.jobs.Claim(s.t.Context(), sweep, "test", time.Minute)
+	if err == nil && ok {
+		if failure != nil {
+			err = s.jobs.Fail(s.t.Context(), claim, failure)
+		} else {
+			err = s.jobs.Plan(s.t.Context(), claim, nil, 0)
+		}
+	}
+	if err != nil || !ok {
+		s.t.Fatalf("claimed %v: %v", ok, err)
+	}
+}
+
+// later lets the server's clock go on for the requests.
+func (s *schedule) later(d time.Duration) { s.stored.Ahead += d }
+
+// Processes start the same sweep, and the next one when the interval is over.
+func TestSweepsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t)
+	first := s.beat()
+	if len(first) != 1 || first[0].Kind != job.Reconcile || first[0].Projection != "visits" || first[0].Generation != 1 {
+		t.Fatalf("sweeps are %+v", first)
+	}
+	var params history.Params
+	if err := bson.Unmarshal(first[0].Params, &params); err != nil || params != (history.Params{GraceMillis: 30_000}) {
+		t.Errorf("the parameters are %+v, %v", params, err)
+	}
+	s.later(2 * time.Hour)
+	if sweeps := s.beat(); len(sweeps) != 1 {
+		t.Errorf("a sweep began beside another one: %+v", sweeps)
+	}
+	s.end(first[0], nil)
+	s.later(59 * time.Minute)
+	if sweeps := s.beat(); len(sweeps) != 1 {
+		t.Errorf("the next sweep began early: %+v", sweeps)
+	}
+	const metric = "penstock_projector_verified_through_timestamp_seconds"
+	if n, err := testutil.GatherAndCount(s.registry, metric); err != nil || n != 1 {
+		t.Errorf("%d values of %s, %v", n, metric, err)
+	}
+	s.later(2 * time.Minute)
+	if sweeps := s.beat(); len(sweeps) != 2 || sweeps[1].State != job.Planning {
+		t.Errorf("the next sweep did not begin: %+v", sweeps)
+	}
+}
+
+// A failed sweep is repeated before the interval is over.
+func TestFailedSweepIsRepeated(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t)
+	s.end(s.beat()[0], fmt.Errorf("no index"))
+	s.later(9 * time.Minute)
+	if sweeps := s.beat(); len(sweeps) != 1 {
+		t.Errorf("the sweep was repeated early: %+v", sweeps)
+	}
+	s.later(2 * time.Minute)
+	if sweeps := s.beat(); len(sweeps) != 2 {
+		t.Errorf("the sweep was not repeated: %+v", sweeps)
+	}
+	if n, err := testutil.GatherAndCount(s.registry, "penstock_projector_verified_through_timestamp_seconds"); err != nil || n != 0 {
+		t.Errorf("a failed sweep has verified something: %d values, %v", n, err)
+	}
+}
+
+// A sweep of a replaced generation would never end. A process that has not heard of the new
+// generation yet does not start the old one's again.
+func TestSweepOfANewGenerationEndsTheOlderOne(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t)
+	ctx := t.Context()
+	for _, j := range []job.Job{{ID: "build", Kind: job.Build, Projection: "visits", Generation: 2}, {ID: "other", Kind: job.Reconcile, Projection: "items", Generation: 1}} {
+		if _, err := s.jobs.Create(ctx, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := s.beat()
+	s.live = map[string]int64{"visits": 2}
+	s.beat()
+	s.live = map[string]int64{"visits": 1}
+	states := map[string]job.State{}
+	for _, sweep := range s.beat() {
+		states[fmt.Sprint(sweep.Projection, " ", sweep.Generation)] = sweep.State
+	}
+	if len(old) != 2 || len(states) != 3 || states["visits 1"] != job.Cancelled || states["visits 2"] != job.Planning || states["items 1"] != job.Planning {
+		t.Errorf("sweeps are %v", states)
+	}
+	if build, err := s.jobs.Get(ctx, "build"); err != nil || build.State != job.Planning {
+		t.Errorf("the build is %s, %v", build.State, err)
+	}
+}
+
+// Nothing sweeps the projection of a paused sweep until somebody resumes the job.
+func TestPausedSweepIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t)
+	sweep := s.beat()[0]
+	if _, err := s.jobs.Pause(t.Context(), sweep.ID, "by ann: too much load"); err != nil {
+		t.Fatal(err)
+	}
+	want := `the job is paused by ann: too much load; "projector jobs resume ` + sweep.ID + `" continues it`
+	if err := s.schedulers[0].Beat(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if _, err := s.jobs.Resume(t.Context(), sweep.ID); err != nil {
+		t.Fatal(err)
+	}
+	s.beat()
+}
+
+// The setting may change while a sweep runs. A sweep is worked on in the form in which it was
+// started.
+func TestSweepKeepsItsForm(t *testing.T) {
+	t.Parallel()
+	for _, content := range []bool{false, true} {
+		jobs := job.NewStore(history.Server.Database(t), job.Options{})
+		scheduler := history.NewScheduler(history.SchedulerOptions{Jobs: jobs, Live: func() map[string]int64 { return map[string]int64{"p": 1} }, Interval: time.Hour, Content: content})
+		if err := scheduler.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		found, err := jobs.List(t.Context(), job.Filter{})
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		if verifies, err := history.Verifies(found[0]); err != nil || verifies != content {
+			t.Errorf("content %v: the sweep verifies: %v, %v", content, verifies, err)
+		}
+	}
+	if _, err := history.Verifies(job.Job{ID: "broken", Kind: job.Reconcile, Params: bson.Raw{1}}); err == nil {
+		t.Error("parameters that cannot be read are accepted")
+	}
+}
