@@ -11,16 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// aggregate identifies an aggregate in the read models and in the event store.
-type aggregate struct {
-	id string
-	// raw is the id in the event store; its Type is 0 if the store does not have the
-	// aggregate.
-	raw bson.RawValue
-	// read is the number of documents that were read and are not counted for the rate yet.
-	read int
-}
-
 // load loads the state of one unit. The caller releases it.
 func (w *Workers) load(ctx context.Context, u model.Unit) (model.State, error) {
 	for {
@@ -75,7 +65,7 @@ func (w *Workers) look(ctx context.Context, t *engine.Target, a *aggregate) (fin
 			return nil, nil, err
 		}
 		j := newJudge(t, a.id, state, before.EventID)
-		err = w.readFrom(ctx, a, 1, j.add)
+		err = w.readFrom(ctx, a, 1, bson.Timestamp{}, j.add)
 		if err == nil {
 			finding, late = j.verdict()
 		}

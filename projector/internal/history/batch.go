@@ -2,136 +2,35 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-const (
-	// batchEvents and batchBytes bound the events of one batch. A batch can exceed them
-	// by one page.
-	batchEvents = 4096
-	batchBytes  = 8 << 20
-)
-
-// history holds the events of one aggregate, or the first of them.
-type history struct {
-	aggregate
-	events []*event.Event
-	// cut is set if the aggregate has more events than these.
-	cut bool
-}
-
-// scan reads histories from the event store.
-type scan struct {
-	events  Events
-	until   eventstore.Position
-	cursor  eventstore.Cursor
-	pending []*event.Event
-	bytes   int
-	ended   bool
-}
-
-// open starts reading at a position.
-func (s *scan) open(ctx context.Context, from eventstore.Position) (err error) {
-	s.pending, s.bytes = nil, 0
-	s.cursor, err = s.events.Open(ctx, from, s.until, bson.Timestamp{})
-	s.ended = s.cursor == nil
-	return err
-}
-
-func (s *scan) close(ctx context.Context) {
-	if s.cursor != nil {
-		_ = mongox.CloseCursor(ctx, s.cursor)
-		s.cursor = nil
-	}
-}
-
-// next returns the next histories and the position after them; no histories at the end. A
-// history is cut only if it is the only one returned.
-func (s *scan) next(ctx context.Context) (histories []history, after eventstore.Position, read int, err error) {
-	for !s.ended && len(s.pending) < batchEvents && s.bytes < batchBytes {
-		page, err := s.cursor.Next(ctx)
-		if errors.Is(err, eventstore.ErrEnd) {
-			s.ended = true
-			break
-		}
-		if err != nil {
-			return nil, after, 0, err
-		}
-		for _, document := range page {
-			ev, err := s.events.Read(document)
-			if err != nil {
-				// An unreadable event cannot be projected, so it counts as missing.
-				continue
-			}
-			s.pending = append(s.pending, &ev)
-			s.bytes += len(document)
-		}
-	}
-	if len(s.pending) == 0 {
-		return nil, after, 0, nil
-	}
-	n := len(s.pending)
-	if !s.ended {
-		last := s.pending[n-1].AggregateID
-		for n > 0 && s.pending[n-1].AggregateID == last {
-			n--
-		}
-	}
-	cut := n == 0
-	if cut {
-		n = len(s.pending)
-	}
-	for _, ev := range s.pending[:n] {
-		if len(histories) == 0 || histories[len(histories)-1].id != ev.AggregateID {
-			histories = append(histories, history{aggregate: aggregate{id: ev.AggregateID, raw: ev.RawAggregateID}, cut: cut})
-		}
-		h := &histories[len(histories)-1]
-		h.events = append(h.events, ev)
-	}
-	after = eventstore.After(histories[len(histories)-1].raw)
-	s.pending = append([]*event.Event(nil), s.pending[n:]...)
-	s.bytes = 0
-	for _, ev := range s.pending {
-		s.bytes += len(ev.Document)
-	}
-	if cut {
-		s.close(ctx)
-		err = s.open(ctx, after)
-	}
-	return histories, after, n, err
-}
-
 // events checks every aggregate of the event store between two positions.
 func (p *pass) events(ctx context.Context, from, until eventstore.Position) error {
-	s := &scan{events: p.Events, until: until}
+	s := &scan{Workers: p.Workers, until: until}
 	defer func() { s.close(ctx) }()
 	if err := s.open(ctx, from); err != nil {
 		return err
 	}
 	for {
-		histories, after, read, err := s.next(ctx)
+		b, err := s.next(ctx)
 		if err != nil {
 			return err
 		}
-		if len(histories) == 0 {
+		if len(b.histories) == 0 {
 			return p.finish(ctx)
 		}
-		p.readSinceWait += read
+		p.readSinceWait += b.events
 		if err := p.waitForRate(ctx); err != nil {
 			return err
 		}
 		part := p.newPart()
-		part.end = position{Events: after}
-		part.counts[CountEvents] += int64(read)
-		if err := p.histories(ctx, histories, part); err != nil {
+		part.end = position{Events: b.end}
+		part.counts[CountEvents] += int64(b.events)
+		if err := p.histories(ctx, b.histories, part); err != nil {
 			return err
 		}
 		if err := p.advance(ctx); err != nil {
@@ -148,7 +47,7 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 			continue
 		}
 		part.counts[CountAggregates]++
-		if h.cut {
+		if h.long {
 			// A long history is read page by page, from its first event.
 			if err := p.confirm(ctx, &h.aggregate, part); err != nil {
 				return err

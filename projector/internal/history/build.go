@@ -2,24 +2,19 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 const (
-	// pagesAhead is how many pages are read ahead of the fold.
-	pagesAhead = 3
-	// writing is how many groups of a range are written concurrently.
+	// writing is how many groups of a range are folded and written concurrently.
 	writing = 2
 	// failedAtLeast is how many aggregates must fail before their share counts.
 	failedAtLeast = 100
@@ -32,7 +27,7 @@ func (w *Workers) build(ctx context.Context, j job.Job, s span, p job.Progress) 
 	if err != nil {
 		return err
 	}
-	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, progress: p, counts: countsOf(s.counts), at: s.start()}
+	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, since: s.since, progress: p, counts: countsOf(s.counts), at: s.start()}
 	return b.run(ctx, s)
 }
 
@@ -41,6 +36,7 @@ type build struct {
 	*Workers
 	target *engine.Target
 	labels labels
+	since  bson.Timestamp
 	// progress may be nil: then nothing is saved.
 	progress job.Progress
 	// only are the aggregates to fold, each with the last event to fold: a sweep must not fold
@@ -54,73 +50,57 @@ type build struct {
 	saved  time.Time
 }
 
-// run reads, folds, writes and settles concurrently.
+// group is a batch of histories that are folded and written together.
+type group struct {
+	batch
+	counts counts
+	done   chan struct{}
+	err    error
+}
+
+// run reads, folds and writes, and settles concurrently.
 func (b *build) run(ctx context.Context, s span) error {
-	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (eventstore.Cursor, error) {
-		return b.Events.Open(ctx, s.start(), s.until, s.since)
+	parts, working := errgroup.WithContext(ctx)
+	work, order := make(chan *group), make(chan *group, writing)
+	parts.Go(func() error {
+		defer close(work)
+		defer close(order)
+		return b.read(working, s, work, order)
 	})
+	for range writing {
+		parts.Go(func() error {
+			for g := range work {
+				g.err = b.insert(working, g)
+				close(g.done)
+			}
+			return nil
+		})
+	}
+	parts.Go(func() error { return b.settle(working, order) })
+	err := parts.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return err
-	}
-	if cursor != nil {
-		defer b.closeCursor(ctx, cursor)
-		parts, working := errgroup.WithContext(ctx)
-		pages := make(chan []bson.Raw, pagesAhead)
-		work := make(chan *group)
-		order := make(chan *group, writing)
-		parts.Go(func() error {
-			defer close(pages)
-			return b.read(working, cursor, pages)
-		})
-		parts.Go(func() error {
-			defer close(work)
-			defer close(order)
-			return b.fold(working, pages, work, order)
-		})
-		for range writing {
-			parts.Go(func() error {
-				for g := range work {
-					g.err = b.write(working, g)
-					close(g.done)
-				}
-				return nil
-			})
-		}
-		parts.Go(func() error { return b.settle(working, order) })
-		err = parts.Wait()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return b.save(ctx)
 }
 
 // read reads ahead.
-func (b *build) read(ctx context.Context, cursor eventstore.Cursor, pages chan<- []bson.Raw) error {
-	for {
-		page, err := mongox.Within(ctx, readTimeout, cursor.Next)
-		if errors.Is(err, eventstore.ErrEnd) {
-			return nil
-		}
+func (b *build) read(ctx context.Context, s span, work, order chan<- *group) error {
+	from := &scan{Workers: b.Workers, until: s.until, since: s.since}
+	defer func() { from.close(ctx) }()
+	if err := from.open(ctx, s.start()); err != nil {
+		return err
+	}
+	for last := false; !last; {
+		next, err := from.next(ctx)
 		if err != nil {
 			return err
 		}
-		select {
-		case pages <- page:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// fold makes histories from pages, and groups from histories.
-func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order chan<- *group) error {
-	g := &group{done: make(chan struct{})}
-	var h *folded
-	send := func() error {
+		last = len(next.histories) == 0
+		g := &group{batch: next, done: make(chan struct{}), counts: counts{events: int64(next.events), unreadable: int64(next.unreadable)}}
 		for _, to := range []chan<- *group{order, work} {
 			select {
 			case to <- g:
@@ -128,74 +108,60 @@ func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order c
 				return context.Cause(ctx)
 			}
 		}
-		g = &group{done: make(chan struct{})}
-		return nil
-	}
-	finish := func() error {
-		if h == nil {
-			return nil
-		}
-		h.foldWaiting()
-		g.add(h)
-		h = nil
-		if b.full(g) {
-			return send()
-		}
-		return nil
-	}
-	for page := range pages {
-		end, err := b.begin(ctx, len(page))
-		if err != nil {
-			return err
-		}
-		events := b.readPage(page, g)
-		for i := range events {
-			ev := &events[i]
-			if h != nil && h.unit.AggregateID != ev.AggregateID {
-				if err := finish(); err != nil {
-					end()
-					return err
-				}
-			}
-			g.counts.events++
-			if b.only != nil {
-				if last, wanted := b.only[ev.AggregateID]; !wanted || ev.EventID > last {
-					continue
-				}
-			}
-			if h == nil {
-				h = newFolded(b.target, ev)
-			}
-			h.add(ev, b.target)
-		}
-		if h != nil {
-			h.foldWaiting()
-		}
-		end()
-		b.metrics.events.WithLabelValues(b.labels.projection, b.labels.kind).Add(float64(len(page)))
-	}
-	if err := finish(); err != nil || ctx.Err() != nil {
-		return errors.Join(err, context.Cause(ctx))
-	}
-	if len(g.histories) > 0 || g.counts != (counts{}) {
-		return send()
 	}
 	return nil
 }
 
-// readPage reads the events of a page. It counts and skips those that break the contract.
-func (b *build) readPage(page []bson.Raw, g *group) []event.Event {
-	events := make([]event.Event, 0, len(page))
-	for _, document := range page {
-		ev, err := b.Events.Read(document)
+// insert folds the histories of a group, and writes them. When it returns without an error, every
+// history is durable or parked.
+func (b *build) insert(ctx context.Context, g *group) error {
+	end, err := b.begin(ctx, g.events)
+	if err != nil {
+		return err
+	}
+	defer end()
+	var folds []*folded
+	size := 0
+	for i := range g.histories {
+		h := &g.histories[i]
+		f, err := b.fold(ctx, h, g)
 		if err != nil {
-			g.counts.unreadable++
-			b.Logger.Debug().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", ev.EventID).Msg("event breaks the contract; left out of the fold")
+			return err
+		}
+		if f == nil {
 			continue
 		}
-		events = append(events, ev)
+		folds, h.events = append(folds, f), nil
+		// A small history can have a large read model.
+		if size += f.fold.Size(); size >= b.limits.bytes {
+			end()
+			if err := b.write(ctx, g, folds); err != nil {
+				return err
+			}
+			folds, size = nil, 0
+		}
 	}
-	return events
+	end()
+	b.metrics.events.WithLabelValues(b.labels.projection, b.labels.kind).Add(float64(g.counts.events))
+	return b.write(ctx, g, folds)
+}
+
+// fold folds a history; nil if it is not one of those to fold.
+func (b *build) fold(ctx context.Context, h *history, g *group) (*folded, error) {
+	f := newFolded(b.target, &h.aggregate)
+	if b.only != nil {
+		if f.until = b.only[h.id]; f.until == 0 {
+			return nil, nil
+		}
+	}
+	g.counts.aggregates++
+	if !h.long {
+		f.add(h.events)
+		return f, nil
+	}
+	err := b.readFrom(ctx, &h.aggregate, 1, b.since, f.add)
+	g.counts.events += int64(h.read)
+	return f, err
 }
 
 // settle waits for groups in the order in which they were read, and saves their positions.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,7 +161,7 @@ func TestBuildEndsIfMostAggregatesFail(t *testing.T) {
 	}
 	w.page = 10
 	workers := newWorkers(t, w)
-	workers.groupHistories = 10
+	workers.limits.histories = 10
 	err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1})
 	if !errors.Is(err, ErrMostlyFailing) {
 		t.Errorf("ended with %v", err)
@@ -199,17 +200,19 @@ func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(append(historyOf("a", 5000), historyOf("b", 1)...)...)
 	w.page = 500
-	if err := newWorkers(t, w).build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
+	workers := newWorkers(t, w)
+	workers.limits.long = 1000
+	if err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.check(); err != nil {
 		t.Error(err)
 	}
-	if w.most > 500 {
+	if w.most > 1600 {
 		t.Errorf("%d events were kept", w.most)
 	}
-	if w.requests != 1 {
-		t.Errorf("%d requests, want one write", w.requests)
+	if w.requests != 2 {
+		t.Errorf("%d requests, want one write for each history", w.requests)
 	}
 }
 
@@ -220,7 +223,7 @@ func TestBuildWritesFewLargeReadModelsTogether(t *testing.T) {
 	w := newFakeStores(histories(50, 1)...)
 	w.size = 1 << 20
 	build1(t, w)
-	if w.together > groupBytes/w.size {
+	if w.together > batchLimits.bytes/w.size {
 		t.Errorf("%d read models of %d bytes are written together", w.together, w.size)
 	}
 }
@@ -254,14 +257,6 @@ func TestPlanHoldsEveryEventOnce(t *testing.T) {
 	}
 }
 
-func TestPlanOfAnEmptyStoreHasNoRanges(t *testing.T) {
-	t.Parallel()
-	ranges, total, err := newWorkers(t, newFakeStores()).plan(t.Context(), testJob)
-	if err != nil || len(ranges) != 0 || total != 0 {
-		t.Errorf("%v, %d, %v", ranges, total, err)
-	}
-}
-
 func TestUnknownGenerationIsLeftToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	workers := newWorkers(t, newFakeStores())
@@ -288,7 +283,7 @@ func TestBuildEndsWithItsContext(t *testing.T) {
 		return nil
 	}
 	workers := newWorkers(t, w)
-	workers.groupHistories = 1
+	workers.limits.histories = 1
 	w.hook = serial(w.hook)
 	if err := workers.build(ctx, testJob, span{}, &saver{saves: -1}); !errors.Is(err, errKilled) {
 		t.Errorf("ended with %v", err)
@@ -299,7 +294,7 @@ func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(histories(40, 3)...)
 	workers := newWorkers(t, w)
-	workers.groupHistories = 2
+	workers.limits.histories = 2
 	s := &checkedSaver{t: t, fakeStores: w}
 	if err := workers.build(t.Context(), testJob, span{}, s); err != nil {
 		t.Fatal(err)
@@ -316,7 +311,7 @@ func TestBuildPassesOverNoFailedRequest(t *testing.T) {
 	for nth, reached := 1, true; reached; nth++ {
 		w := newFakeStores(histories(10, 3)...)
 		workers := newWorkers(t, w)
-		workers.groupHistories = 2
+		workers.limits.histories = 2
 		sent := 0
 		w.hook = serial(func() error {
 			if sent++; sent == nth {
@@ -370,7 +365,7 @@ func TestBuildWritesSmallGroupsWhileLiveEventsFlow(t *testing.T) {
 	w := newFakeStores(histories(96, 1)...)
 	w.page = 100
 	workers := newWorkers(t, w, func(o *Options) { o.Pace = NewPace(PaceOptions{Live: alwaysLive{}}) })
-	workers.groupHistories = 96
+	workers.limits.histories = 96
 	if err := workers.build(t.Context(), testJob, span{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +391,7 @@ func TestBuildOfSparseEventTypesSavesItsProgress(t *testing.T) {
 		w.events = append(w.events, other...)
 	}
 	workers := newWorkers(t, w)
-	workers.groupHistories = 4
+	workers.limits.histories = 4
 	killed := &saver{saves: 30, stored: true}
 	if err := workers.build(t.Context(), testJob, span{}, killed); !errors.Is(err, errKilled) {
 		t.Fatalf("ended with %v", err)
@@ -411,5 +406,15 @@ func TestBuildOfSparseEventTypesSavesItsProgress(t *testing.T) {
 	wantCounts(t, ended.r.counts, map[string]int64{CountEvents: 402, CountAggregates: 201, CountWritten: 1})
 	if w.models["zz"] != "1,2," || len(w.models) != 1 {
 		t.Errorf("models are %v", w.models)
+	}
+}
+
+// serial makes a hook safe for concurrent calls.
+func serial(hook func() error) func() error {
+	var mu sync.Mutex
+	return func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		return hook()
 	}
 }

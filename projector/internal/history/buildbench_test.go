@@ -112,7 +112,7 @@ func (p *parts) copyRange(ctx context.Context, r span) error {
 				})
 			}
 		}
-		if len(documents) >= groupHistories {
+		if len(documents) >= batchLimits.histories {
 			if err := insert(); err != nil {
 				return err
 			}

@@ -25,3 +25,6 @@ func (s *Scheduler) Beat(ctx context.Context) error { return s.beat(ctx) }
 
 // Verifies is verifies.
 var Verifies = verifies
+
+// SetLong sets from how many events on a history is long.
+func (w *Workers) SetLong(events int) { w.limits.long = events }

@@ -1,7 +1,7 @@
 package history
 
 import (
-	"bytes"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -11,18 +11,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// history is one aggregate of a range, while its events are read and afterwards.
+// folded is an aggregate whose events are folded from nothing, or that a sweep has found behind.
 type folded struct {
-	unit model.Unit
-	raw  bson.RawValue
-	fold *projection.Accumulator
-	// waiting are the events of the present page that are not folded yet.
-	waiting []*event.Event
-	// first and last are the lowest and the highest event id, events is the number of valid
-	// events, bytes their size.
-	first, last int64
-	events      int64
-	bytes       int
+	unit   model.Unit
+	raw    bson.RawValue
+	target *engine.Target
+	fold   *projection.Accumulator
+	// until is the last event that is folded. first and last are the lowest and the highest
+	// event id.
+	until, first, last int64
 	// hole is the first missing event; 0 if there is none. The events
 	// after it are not folded.
 	hole int64
@@ -36,42 +33,35 @@ type folded struct {
 	foreign   *model.Foreign
 }
 
-func newFolded(target *engine.Target, ev *event.Event) *folded {
-	raw := ev.RawAggregateID
-	return &folded{
-		unit: target.Unit(ev.AggregateID),
-		raw:  bson.RawValue{Type: raw.Type, Value: bytes.Clone(raw.Value)},
-		fold: target.Projection.Begin(nil, 0),
-	}
+func newFolded(target *engine.Target, a *aggregate) *folded {
+	return &folded{unit: target.Unit(a.id), raw: a.raw, target: target, fold: target.Projection.Begin(nil, 0), until: math.MaxInt64}
 }
 
-// add adds the next event.
-func (h *folded) add(ev *event.Event, target *engine.Target) {
-	h.events++
-	h.bytes += len(ev.Document)
-	h.concerned = h.concerned || target.Projection.Concerns(ev)
-	if ev.EventID <= h.last {
-		return
+// add folds the next events. It reuses the slice.
+func (h *folded) add(events []*event.Event) {
+	leading := events[:0]
+	for _, ev := range events {
+		if ev.EventID > h.until {
+			break
+		}
+		h.concerned = h.concerned || h.target.Projection.Concerns(ev)
+		if ev.EventID <= h.last {
+			continue
+		}
+		if h.hole == 0 && ev.EventID != h.last+1 {
+			h.hole = h.last + 1
+		}
+		if h.first == 0 {
+			h.first = ev.EventID
+		}
+		h.last = ev.EventID
+		if h.hole == 0 {
+			leading = append(leading, ev)
+		}
 	}
-	if h.hole == 0 && ev.EventID != h.last+1 {
-		h.hole = h.last + 1
+	if len(leading) > 0 && !h.failed {
+		h.failed = h.fold.Add(leading) != nil
 	}
-	if h.first == 0 {
-		h.first = ev.EventID
-	}
-	h.last = ev.EventID
-	if h.hole == 0 && !h.failed {
-		h.waiting = append(h.waiting, ev)
-	}
-}
-
-// foldWaiting folds the events of the page and drops them.
-func (h *folded) foldWaiting() {
-	if len(h.waiting) > 0 && !h.failed {
-		h.failed = h.fold.Add(h.waiting) != nil
-	}
-	clear(h.waiting)
-	h.waiting = h.waiting[:0]
 }
 
 // complete reports whether all of its events are folded.

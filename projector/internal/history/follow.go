@@ -30,7 +30,7 @@ func (w *Workers) follow(ctx context.Context, h *folded) (c counts, err error) {
 		}
 		return counts{parked: 1}, nil
 	}
-	s := h.until(h.last)
+	s := h.suspended(h.last)
 	s.Final, s.Parks = true, true
 	f, err := engine.CatchUp(ctx, w.Engine, s, nil)
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *Workers) follow(ctx context.Context, h *folded) (c counts, err error) {
 // from a backup can lack events before that one; nothing else delivers them. If it cannot be
 // brought there, it stays behind until the next sweep: its range does not wait for it.
 func (w *Workers) precede(ctx context.Context, h *folded) (counts, error) {
-	f, err := engine.CatchUp(ctx, w.Engine, h.until(h.parkedAt-1), nil)
+	f, err := engine.CatchUp(ctx, w.Engine, h.suspended(h.parkedAt-1), nil)
 	switch cause := f.Cause; {
 	case err != nil:
 		return counts{}, err
@@ -75,8 +75,8 @@ func (w *Workers) precede(ctx context.Context, h *folded) (counts, error) {
 	return c, nil
 }
 
-// until is the history for [engine.CatchUp], which brings it forward to a head.
-func (h *folded) until(head int64) engine.Suspended {
+// suspended is the history for [engine.CatchUp], which brings it forward to a head.
+func (h *folded) suspended(head int64) engine.Suspended {
 	return engine.Suspended{
 		Projection: h.unit.Projection, Generation: h.unit.Generation,
 		AggregateID: h.unit.AggregateID, RawAggregateID: h.raw, Head: head,

@@ -7,33 +7,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-const (
-	// groupHistories and groupBytes bound the histories that are written together, and
-	// their read models. The last one of a group can be larger.
-	groupHistories = 1000
-	groupBytes     = 4 << 20
-	// liveShare divides both while live events flow, so that live writes do not wait behind
-	// a large write.
-	liveShare = 16
-	// following is how many aggregates of a group continue from their watermarks
-	// concurrently.
-	following = 8
-)
-
-// group is a number of histories that are written together.
-type group struct {
-	histories []*folded
-	bytes     int
-	// end is the position after the last history.
-	end    eventstore.Position
-	counts counts
-	done   chan struct{}
-	err    error
-}
+// following is how many aggregates of a group continue from their watermarks concurrently.
+const following = 8
 
 // counts are the counts of a group or a range; see the Count constants.
 type counts struct {
@@ -66,30 +44,13 @@ func countsOf(m map[string]int64) counts {
 	}
 }
 
-// full reports whether the group must be written.
-func (w *Workers) full(g *group) bool {
-	share := 1
-	if w.Pace.Yielding() {
-		share = liveShare
-	}
-	return len(g.histories) >= max(w.groupHistories/share, 1) || g.bytes >= w.groupBytes/share
-}
-
-func (g *group) add(h *folded) {
-	g.histories = append(g.histories, h)
-	// A small history can have a large read model.
-	g.bytes += max(h.bytes, h.fold.Size())
-	g.counts.aggregates++
-	g.end = eventstore.After(h.raw)
-}
-
-// write writes each history of the group, and follows those that cannot be written as a
-// whole. When it returns without an error, every history is durable or parked.
-func (b *build) write(ctx context.Context, g *group) error {
-	writes := make([]model.Write, 0, len(g.histories))
-	written := make([]*folded, 0, len(g.histories))
+// write writes folded histories of the group, and follows those that cannot be written as a
+// whole.
+func (b *build) write(ctx context.Context, g *group, folds []*folded) error {
+	writes := make([]model.Write, 0, len(folds))
+	written := make([]*folded, 0, len(folds))
 	var again []*folded
-	for _, h := range g.histories {
+	for _, h := range folds {
 		if !h.concerned {
 			continue
 		}
@@ -116,7 +77,7 @@ func (b *build) write(ctx context.Context, g *group) error {
 			}
 		}
 	}
-	for _, h := range g.histories {
+	for _, h := range folds {
 		h.fold = nil
 	}
 	if err := b.loadWatermarks(ctx, again); err != nil {

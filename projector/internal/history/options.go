@@ -120,8 +120,7 @@ type Options struct {
 type Workers struct {
 	Options
 	metrics *metrics
-	// groupHistories and groupBytes bound a group.
-	groupHistories, groupBytes int
+	limits  limits
 	// begin is [Pace.Begin]. now and wait are the clock. Tests replace them.
 	begin func(ctx context.Context, events int) (end func(), err error)
 	now   func() time.Time
@@ -136,8 +135,7 @@ func New(o Options) *Workers {
 		o.Pace = NewPace(PaceOptions{})
 	}
 	return &Workers{
-		Options: o, metrics: newMetrics(o.Registerer),
-		groupHistories: groupHistories, groupBytes: groupBytes,
+		Options: o, metrics: newMetrics(o.Registerer), limits: batchLimits,
 		begin: o.Pace.Begin, now: time.Now, wait: poll.Wait,
 	}
 }

@@ -137,7 +137,7 @@ func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, 
 	fold := t.Projection.Begin(stored, 0)
 	next := from
 	var failed error
-	err := w.readFrom(ctx, a, from, func(events []*event.Event) {
+	err := w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
 		if failed != nil {
 			return
 		}

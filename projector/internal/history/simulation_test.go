@@ -268,6 +268,7 @@ func (w *simulation) worker() *history.Workers {
 		Current: w.current,
 	})
 	worker.SetLimit(w.limit)
+	worker.SetLong(4096)
 	worker.SetClock(func() time.Time { return w.time }, func(_ context.Context, d time.Duration) error {
 		w.time = w.time.Add(d)
 		if !w.still {

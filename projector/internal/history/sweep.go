@@ -22,9 +22,6 @@ const (
 	// the pages of heads that wait for them.
 	maxCandidates = 10_000
 	maxPages      = 1024
-	// foldSingly is how many aggregates of a page are read one by one. If there are more,
-	// their whole range is read.
-	foldSingly = 16
 )
 
 // sweep compares the head of every aggregate of the span with its watermark, and folds
@@ -131,7 +128,7 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 		if head, state := &heads[i], &states[i]; state.Watermark < head.Last || state.Foreign != nil {
 			page.behind = append(page.behind, &folded{
 				unit: units[i], raw: head.RawAggregateID, watermark: state.Watermark, foreign: state.Foreign,
-				first: head.First, last: head.Last, events: head.Events,
+				first: head.First, last: head.Last,
 			})
 		}
 	}
@@ -290,22 +287,10 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed *counts
 	for _, h := range absent {
 		only[h.unit.AggregateID] = h.last
 	}
-	parts := []span{{from: eventstore.Before(absent[0].raw), until: eventstore.After(absent[len(absent)-1].raw)}}
-	if len(absent) <= foldSingly {
-		parts = nil
-		for _, h := range absent {
-			parts = append(parts, span{from: eventstore.Before(h.raw), until: eventstore.After(h.raw)})
-		}
-	}
-	for _, part := range parts {
-		part.since = s.since
-		b := &build{Workers: s.Workers, target: s.target, labels: s.labels, only: only}
-		if err := b.run(ctx, part); err != nil {
-			return err
-		}
-		healed.add(b.counts)
-	}
-	return nil
+	b := &build{Workers: s.Workers, target: s.target, labels: s.labels, since: s.since, only: only}
+	err := b.run(ctx, span{from: eventstore.Before(absent[0].raw), until: eventstore.After(absent[len(absent)-1].raw), since: s.since})
+	healed.add(b.counts)
+	return err
 }
 
 func (s *sweep) save(ctx context.Context) error {

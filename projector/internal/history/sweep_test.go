@@ -300,7 +300,7 @@ func TestContinuedRangeCountsEachAggregateOnce(t *testing.T) {
 	t.Parallel()
 	w := newFakeStores(histories(60, 3)...)
 	workers := newWorkers(t, w)
-	workers.groupHistories = 5
+	workers.limits.histories = 5
 	for name, work := range map[string]func(context.Context, job.Job, span, job.Progress) error{"build": workers.build, "sweep": workers.sweep} {
 		s := &saver{saves: 4, stored: true}
 		if err := work(t.Context(), testJob, s.r, s); !errors.Is(err, errKilled) {

@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -44,8 +43,7 @@ func verifies(j job.Job) (bool, error) {
 	return j.Kind == job.Reconcile && p.Repair, err
 }
 
-// Plan divides the event store into ranges, and estimates its number of events. An empty
-// store has no ranges. The plans of builds and sweeps differ only in the number of ranges,
+// Plan divides the event store into ranges, and estimates its number of events. The plans of builds and sweeps differ only in the number of ranges,
 // if the job has a grace.
 func (w *Workers) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
 	if verifies, err := verifies(j); err != nil {
@@ -116,32 +114,12 @@ func (w *Workers) plan(ctx context.Context, j job.Job) (spans []span, total int6
 	if err != nil {
 		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
 	}
-	if len(boundaries) == 0 && total == 0 {
-		// The count is an estimate, and can be 0 although the store has its first events.
-		if empty, err := w.empty(ctx, span{since: since}); err != nil || empty {
-			return nil, 0, err
-		}
-	}
 	from := eventstore.Position{}
 	for _, boundary := range boundaries {
 		spans = append(spans, span{from: from, until: boundary, since: since})
 		from = boundary
 	}
 	return append(spans, span{from: from, since: since}), total, nil
-}
-
-// empty reports whether a span has no document.
-func (w *Workers) empty(ctx context.Context, s span) (bool, error) {
-	cursor, err := w.Events.Open(ctx, s.from, s.until, s.since)
-	if cursor == nil || err != nil {
-		return cursor == nil, err
-	}
-	defer w.closeCursor(ctx, cursor)
-	_, err = cursor.Next(ctx)
-	if errors.Is(err, eventstore.ErrEnd) {
-		return true, nil
-	}
-	return false, err
 }
 
 func (w *Workers) closeCursor(ctx context.Context, cursor interface{ Close(context.Context) error }) {
