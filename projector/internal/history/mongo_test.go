@@ -184,7 +184,17 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		document := bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(5)}, {Key: "n", Value: 1}, {Key: "by hand", Value: true}}
 		document = append(document, bson.E{Key: "lastGeneration", Value: generation})
 		insert(t, things, document)
-		r := readmodel.NewRepairer(db)
+		r, writer := readmodel.NewRepairer(db), readmodel.NewWriter(db, readmodel.WriterOptions{})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = writer.Run(ctx) }()
+		replace := func(foreign model.Foreign, kind model.Kind, to int64, document bson.Raw) model.Status {
+			written, err := writer.Write(t.Context(), []model.Write{{Unit: u, Kind: kind, To: to, Foreign: &foreign, Document: document}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return written[0].Status
+		}
 		if ok, err := r.SetAside(t.Context(), u, 4); ok || err != nil {
 			t.Errorf("set aside at another watermark: %v, %v", ok, err)
 		}
@@ -197,12 +207,12 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		want := testkit.Raw(bson.D{{Key: "n", Value: 2}})
 		aside := model.Foreign{Generation: 0, Watermark: 5}
 		for _, other := range []model.Foreign{{Generation: 7, Watermark: 5}, {Generation: 0, Watermark: 4}} {
-			if ok, err := r.Replace(t.Context(), u, other, want, 6); ok || err != nil {
-				t.Errorf("replaced %+v: %v, %v", other, ok, err)
+			if status := replace(other, model.Create, 6, want); status != model.Stale {
+				t.Errorf("replaced %+v: %v", other, status)
 			}
 		}
-		if ok, err := r.Replace(t.Context(), u, aside, want, 6); !ok || err != nil {
-			t.Errorf("replaced: %v, %v", ok, err)
+		if status := replace(aside, model.Create, 6, want); status != model.Applied {
+			t.Errorf("replaced: %v", status)
 		}
 		var got bson.Raw
 		if err := things.FindOne(t.Context(), bson.D{}).Decode(&got); err != nil {
@@ -215,8 +225,12 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		if ok, err := r.SetAside(t.Context(), u, 6); !ok || err != nil {
 			t.Errorf("set aside: %v, %v", ok, err)
 		}
-		if ok, err := r.Replace(t.Context(), u, model.Foreign{Watermark: 6}, nil, 7); !ok || err != nil {
-			t.Errorf("deleted: %v, %v", ok, err)
+		found, err := readmodel.NewLoader(db, readmodel.LoaderOptions{}).Watermarks(t.Context(), []model.Unit{u})
+		if err != nil || found[0].Foreign == nil {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		if status := replace(*found[0].Foreign, model.MoveWatermark, 7, nil); status != model.Applied {
+			t.Errorf("deleted: %v", status)
 		}
 		n, err := things.CountDocuments(t.Context(), bson.D{})
 		if err != nil || n != 0 {

@@ -36,14 +36,11 @@ type Store interface {
 	Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error)
 }
 
-// Repairer replaces and removes documents that are wrong.
+// Repairer sets documents aside that are wrong, and removes foreign ones.
 type Repairer interface {
 	// SetAside prevents every writer from continuing to fold from a document. It returns
 	// false if the document no longer has the watermark.
 	SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error)
-	// Replace replaces a foreign document with one that has the watermark to, or, if
-	// document is nil, with none.
-	Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error)
 	// RemoveForeign deletes exactly the document of an older generation that was found under
 	// the unit's aggregate id, and reports whether it was still there.
 	RemoveForeign(ctx context.Context, u model.Unit, foreign model.Foreign) (bool, error)

@@ -87,47 +87,31 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 		return fmt.Errorf("the document cannot be loaded, so it cannot be guarded: %w; delete it by hand, and verify again", state.Err)
 	case state.Unavailable != nil:
 		return errNewer(state.Unavailable)
-	case state.Foreign != nil:
-		return w.replace(ctx, t, a, state, f)
 	}
-	stored := state.Document
-	from := state.Watermark + 1
-	switch {
-	case f.wrongContent && u.Parts:
-		// The write of a part is guarded by the time of its last change. So no writer continues
-		// from the wrong part, and none has to be set aside.
+	stored, from := state.Document, state.Watermark+1
+	// Nothing is folded on a foreign document, nor on a wrong part: the write of a part is guarded
+	// by the time of its last change, so no writer continues from the wrong one. If a side
+	// watermark is wrong, all events are folded. If there is a document, another writer has created
+	// it since, and it already has the events up to its watermark.
+	if state.Foreign != nil || f.wrongContent && (u.Parts || stored == nil) {
 		stored, from = nil, 1
-	case f.wrongContent && stored == nil:
-		// The side watermark is wrong, so fold all events. If there is a document, another
-		// writer has created it since, and it already has the events up to its watermark.
-		from = 1
 	}
 	fold, err := w.foldFrom(ctx, t, a, f, stored, from)
 	if err != nil {
 		return err
 	}
 	write, ok := fold.Write(u, state)
-	if !ok {
-		if state.Watermark != f.Watermark {
-			return nil // Another writer was faster.
-		}
+	switch {
+	case !ok && state.Watermark != f.Watermark && state.Foreign == nil:
+		return nil // Another writer was faster.
+	case !ok:
 		return nothing(f)
+	case state.Foreign != nil && fold.State() == nil && state.Watermark >= write.To:
+		_, err := w.Repairer.RemoveForeign(ctx, u, *state.Foreign)
+		return err
 	}
 	write.Building = t.Building
 	return w.write(ctx, write)
-}
-
-// replace replaces a foreign document with the fold of all events.
-func (w *Workers) replace(ctx context.Context, t *engine.Target, a *aggregate, state model.State, f *Finding) error {
-	fold, err := w.foldFrom(ctx, t, a, f, nil, 1)
-	if err != nil {
-		return err
-	}
-	if fold.Last() == 0 {
-		return nothing(f)
-	}
-	_, err = w.Repairer.Replace(ctx, t.Unit(a.id), *state.Foreign, fold.State(), fold.Last())
-	return err
 }
 
 // foldFrom folds the aggregate's events from an id on into a stored document. If the

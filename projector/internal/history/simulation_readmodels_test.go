@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -61,22 +60,13 @@ func (w *simulation) SetAside(_ context.Context, u model.Unit, watermark int64) 
 	return true, nil
 }
 
-func (w *simulation) Replace(_ context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
+func (w *simulation) RemoveForeign(_ context.Context, u model.Unit, foreign model.Foreign) (bool, error) {
 	w.step()
 	s, now := w.of(u.AggregateID), w.state(u.AggregateID)
-	if document == nil {
-		s.side, s.hasSide = max(s.side, to), true
-		w.step()
-		now = w.state(u.AggregateID)
-	}
 	if now.Foreign == nil || *now.Foreign != foreign {
 		return false, nil
 	}
 	s.document = nil
-	if document != nil {
-		s.document = documentOf(u.AggregateID, to, 1, document)
-	}
-	w.prove(u.AggregateID)
 	return true, nil
 }
 

@@ -81,9 +81,7 @@ func TestKeptStateIsStaleAfterARepair(t *testing.T) {
 	if err != nil || states[0].Foreign == nil {
 		t.Fatal(states, err)
 	}
-	if ok, err := r.Replace(t.Context(), k, *states[0].Foreign, testkit.FromJSON(`{"n":2}`), 2); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 2, Foreign: states[0].Foreign, Document: testkit.FromJSON(`{"n":2}`)})
 	kept := model.Write{Unit: k, Kind: model.Update, From: 2, To: 3, UpdatedAt: ahead + 1, Exact: true, Update: testkit.FromJSON(`{"$set":{"n":-3}}`)}
 	s.apply(t, model.Stale, kept)
 	s.expect(t, k, 2, `{"n":2}`)

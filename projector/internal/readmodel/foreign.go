@@ -15,7 +15,7 @@ import (
 // every other generation, so the document is foreign to every unit.
 const setAside int64 = 0
 
-// A Repairer replaces documents that are wrong.
+// A Repairer sets documents aside that are wrong, so that a [Writer] can replace them.
 //
 // A replacement may keep the watermark. A writer that loaded the wrong document just before
 // would still match it, and write a result of the wrong document. So the document is set
@@ -42,30 +42,6 @@ func (r *Repairer) SetAside(ctx context.Context, u model.Unit, watermark int64) 
 		return false, fmt.Errorf("set the document of %s in %s aside: %w", u.AggregateID, u.Projection, err)
 	}
 	return matched == 1, nil
-}
-
-// Replace replaces a document that is foreign to the unit by the given own fields, with the
-// watermark to, in one operation. nil means that there must be no document: Replace then
-// raises the unit's watermark and deletes the foreign document. It reports whether the
-// foreign document was unchanged since it was found.
-func (r *Repairer) Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
-	w := &model.Write{Unit: u, To: to, Foreign: &foreign, Document: document}
-	guard := foreignGuard(u.AggregateID, foreign)
-	if document == nil {
-		if _, err := r.db.update(ctx, watermarksCollection, []update{sideUpdate(w, time.Now())}); err != nil {
-			return false, fmt.Errorf("raise the watermark of %s in %s: %w", u.AggregateID, u.Projection, err)
-		}
-		deleted, err := r.db.remove(ctx, u.Collection, []bson.Raw{guard})
-		if err != nil {
-			return false, fmt.Errorf("delete the document of %s in %s, which events have deleted: %w", u.AggregateID, u.Projection, err)
-		}
-		return deleted == 1, nil
-	}
-	result, err := r.db.db.Collection(u.Collection).ReplaceOne(ctx, guard, newDocument(w, time.Now()))
-	if err != nil {
-		return false, fmt.Errorf("replace the document of %s in %s: %w", u.AggregateID, u.Projection, err)
-	}
-	return result.MatchedCount == 1, nil
 }
 
 // RemoveForeign deletes exactly the document of an older generation that was found under a
