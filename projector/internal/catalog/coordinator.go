@@ -104,8 +104,7 @@ const (
 	busy  = 100 * time.Millisecond
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
-	// linger is the time after which garbage is removed for the second time and unknown
-	// shadow collections are dropped.
+	// linger is the time after which garbage is removed for the second time.
 	linger = time.Hour
 )
 
@@ -128,16 +127,13 @@ type CoordinatorOptions struct {
 // [NewCoordinator].
 type Coordinator struct {
 	CoordinatorOptions
-	// seen are unknown shadow collections, with the times when they were first seen. The
-	// empty name has the time of the last search.
-	seen map[string]time.Time
 	// unread limits the lines about retries.
 	unread obs.Repeats
 }
 
 // NewCoordinator makes a coordinator.
 func NewCoordinator(o CoordinatorOptions) *Coordinator {
-	return &Coordinator{CoordinatorOptions: o, seen: map[string]time.Time{}}
+	return &Coordinator{CoordinatorOptions: o}
 }
 
 // errSilent ends the work of a coordinator that could not renew its lease.
@@ -277,7 +273,6 @@ func (t *tenure) round(ctx context.Context) time.Duration {
 		}
 		pause = min(pause, next)
 	}
-	t.dropUnknown(ctx, entries)
 	return pause
 }
 

@@ -27,6 +27,11 @@ func (s *step) collect(ctx context.Context) (more bool, err error) {
 		if err != nil || !done {
 			return true, err
 		}
+		if again {
+			if err := s.dropUnknown(ctx); err != nil {
+				return true, err
+			}
+		}
 		next := *s.entry
 		next.Garbage = slices.Clone(s.entry.Garbage)
 		if again {
@@ -64,40 +69,24 @@ func (s *step) remove(ctx context.Context, g Garbage) (done bool, err error) {
 // shadowPattern matches the name of a shadow collection, with or without that of a promotion.
 var shadowPattern = regexp.MustCompile(`^(.+)\.generation-([0-9]+)(\.promotion-[0-9]+)?$`)
 
-// dropUnknown drops shadow collections of this pipeline's projections that no entry
-// names: a suspended pod has created them by writing to them.
-func (t *tenure) dropUnknown(ctx context.Context, entries map[string]*Entry) {
-	if last := t.seen[""]; !last.IsZero() && time.Since(last) < linger/60 {
-		return
-	}
-	now := time.Now()
-	names, err := t.collections(ctx)
+// dropUnknown drops the shadow collections of the projection that the entry does not name: a
+// suspended pod has created them by writing to them.
+func (s *step) dropUnknown(ctx context.Context) error {
+	names, err := s.collections(ctx)
 	if err != nil {
-		t.warn(ctx, err, "", "collections not listed; retrying")
-		return
+		return err
 	}
-	seen := map[string]time.Time{"": now}
 	for _, name := range names {
 		match := shadowPattern.FindStringSubmatch(name)
-		if match == nil || entries[match[1]] == nil || named(entries[match[1]], match[2]) {
+		if match == nil || match[1] != s.entry.Name || named(s.entry, match[2]) {
 			continue
 		}
-		since, before := t.seen[name]
-		if !before {
-			since = now
+		if err := s.Collections.Drop(ctx, name); err != nil {
+			return err
 		}
-		if now.Sub(since) < linger {
-			seen[name] = since
-			continue
-		}
-		if err := t.Collections.Drop(ctx, name); err != nil {
-			t.warn(ctx, err, match[1], "unknown collection not dropped; retrying")
-			seen[name] = since
-			continue
-		}
-		t.Logger.Info().Str("projection", match[1]).Str("collection", name).Msg("collection of no generation dropped")
+		s.Logger.Info().Str("projection", s.entry.Name).Str("collection", name).Msg("collection of no generation dropped")
 	}
-	t.seen = seen
+	return nil
 }
 
 // named reports whether an entry names a generation that has a shadow collection, or may
