@@ -5,17 +5,12 @@
 //
 // # Generations
 //
-// The generations of a projection are numbered 1, 2, 3 and so on. A number is never used
-// twice, not even after a build that failed or was cancelled. Documents, side watermarks
-// and markers contain the number, except those of generation 1. So the data of two
-// generations never mix.
-//
-// If a projection takes over the collection of another one, its number is above every
-// number of the former owners. A pod that was suspended in the middle of a write for a
-// former owner is then a writer of an older generation. The numbers that were used are
-// also recorded in the database of the read models ([Found]), which a pod does before it
-// writes a generation. So they survive the loss of the catalog. A projection whose catalog
-// entry was lost adopts its read models with the number that they have.
+// A generation's number is the time of its declaration in milliseconds, and the first one
+// over an empty event store is 1. A number is never used twice, not even after a build that
+// failed or was cancelled, and it is larger than those of the read models and watermarks
+// that exist ([Found]). Documents, side watermarks and markers contain the number. So the
+// data of two generations never mix, also after the loss of the catalog. A projection whose
+// catalog entry was lost adopts its read models with the number that they have.
 //
 //	                  declared anew            proven by the coordinator
 //	(no entry) ──────────────────▶ building ───────────────────────────▶ live
