@@ -23,12 +23,6 @@ type Fields struct {
 // Free matches a document whose lease has ended or was never taken.
 func (f Fields) Free() bson.E { return bson.E{Key: "$expr", Value: f.ended()} }
 
-// FreeFor matches a document whose lease is free, or is the holder's already.
-func (f Fields) FreeFor(holder any) bson.E {
-	own := bson.D{{Key: "$eq", Value: bson.A{"$" + f.Holder, mongox.Literal(holder)}}}
-	return bson.E{Key: "$expr", Value: bson.D{{Key: "$or", Value: bson.A{own, f.ended()}}}}
-}
-
 // Alive matches a document whose lease has not ended.
 func (f Fields) Alive() bson.E { return bson.E{Key: "$expr", Value: f.lasts()} }
 
@@ -42,7 +36,7 @@ func (f Fields) ended() bson.D { return bson.D{{Key: "$not", Value: bson.A{f.las
 func (f Fields) Held(epoch int64) bson.E { return bson.E{Key: f.Epoch, Value: epoch} }
 
 // Take returns what an update with expressions sets to give the lease to a holder. The
-// filter of the update must have [Fields.Free] or [Fields.FreeFor].
+// filter of the update must have [Fields.Free].
 func (f Fields) Take(holder any, lasts time.Duration) bson.D {
 	var set bson.D
 	if f.Holder != "" {

@@ -62,7 +62,7 @@ func drawRequest(rt *rapid.T) request {
 		return time.Duration(rapid.IntRange(low, high).Draw(rt, name)) * time.Second
 	}
 	return request{
-		rapid.SampledFrom([]string{"take", "take", "own", "renew", "release", "alive"}).Draw(rt, "what"),
+		rapid.SampledFrom([]string{"take", "take", "renew", "release", "alive"}).Draw(rt, "what"),
 		rapid.SampledFrom([]string{"$one", "two"}).Draw(rt, "who"),
 		seconds("wait", 0, 3), seconds("lasts", 1, 4), rapid.Int64Range(0, 1).Draw(rt, "ago"),
 	}
@@ -82,8 +82,6 @@ func (m *model) take(r request, f lease.Fields) (condition bson.E, set bson.D, h
 	switch r.what {
 	case "take":
 		condition, set, holds = f.Free(), f.Take(r.who, r.lasts), free
-	case "own":
-		condition, set, holds = f.FreeFor(r.who), f.Take(r.who, r.lasts), free || m.holder == r.who
 	case "renew":
 		condition, set, holds = f.Held(m.epoch-r.ago), bson.D{f.Renew(r.lasts)}, own
 	case "release":
@@ -93,7 +91,7 @@ func (m *model) take(r request, f lease.Fields) (condition bson.E, set bson.D, h
 	}
 	if holds {
 		m.until = time.Now().Add(r.lasts)
-		if r.what == "take" || r.what == "own" {
+		if r.what == "take" {
 			m.holder, m.epoch = r.who, m.epoch+1
 		}
 	}
