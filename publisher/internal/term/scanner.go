@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/pkg/prefetch"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
 // ScanHandler handles the documents of a scan, in order and one call at a time. If it blocks,
@@ -91,7 +91,7 @@ func NewScanner(source Source, options ScanOptions) *Scanner {
 // error, or with the cause of ctx's end. It retries all other errors. When Run returns, all
 // its goroutines have ended.
 func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler ScanHandler) error {
-	pages := prefetch.New[[]bson.Raw](pagesAhead, s.options.PrefetchBytes)
+	pages := watch.NewQueue[[]bson.Raw](pagesAhead, s.options.PrefetchBytes)
 	var health alive
 	health.answered(time.Now())
 
@@ -124,7 +124,7 @@ func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, sinc
 }
 
 // read fills pages until the end, and opens the query again after transient errors.
-func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages *prefetch.Queue[[]bson.Raw], health *alive) error {
+func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages *watch.Queue[[]bson.Raw], health *alive) error {
 	retry := poll.Backoff{First: backoffFirst, Max: backoffMax}
 	for {
 		moved, err := s.query(ctx, &from, until, since, pages, health)
@@ -153,7 +153,7 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 
 // query runs one query from the position, which it advances, and reports whether the query
 // returned anything. Its error is never nil.
-func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages *prefetch.Queue[[]bson.Raw], health *alive) (moved bool, err error) {
+func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages *watch.Queue[[]bson.Raw], health *alive) (moved bool, err error) {
 	cursor, err := mongox.Within(ctx, s.options.Timeout, func(ctx context.Context) (eventstore.Cursor, error) {
 		return s.source.Open(ctx, *from, until, since)
 	})

@@ -10,13 +10,12 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
 
 // reader is the state of the reading goroutine.
 type reader struct {
 	*Watcher
-	queue    *prefetch.Queue[Batch]
+	queue    *Queue[Batch]
 	progress *progress
 	backoff  poll.Backoff
 

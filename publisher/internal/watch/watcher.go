@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/pkg/prefetch"
 )
 
 // Handler handles the batches of a stream, in order and one at a time. If it blocks,
@@ -86,7 +85,7 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	defer w.options.Metrics.setCaughtUp(false)
 	progress := newProgress(w.options.Silence, w.options.CatchUp, time.Now())
 	w.options.Metrics.upTo(startOf(from))
-	queue := prefetch.New[Batch](prefetchBatches, w.options.PrefetchBytes)
+	queue := NewQueue[Batch](prefetchBatches, w.options.PrefetchBytes)
 
 	group, groupCtx := errgroup.WithContext(ctx)
 	beats, stopBeats := context.WithCancel(groupCtx)

@@ -1,6 +1,4 @@
-// Package prefetch has the queue between a goroutine that reads ahead and the one that handles
-// what it has read.
-package prefetch
+package watch
 
 import (
 	"context"
@@ -9,8 +7,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Queue is bounded in items and in bytes. The bytes of an item count until the handler has finished it.
-// One goroutine puts items, and one handles them. Make it with [New].
+// Queue is between a goroutine that reads ahead and the one that handles what it has read. It is
+// bounded in items and in bytes. The bytes of an item count until the handler has finished it.
+// One goroutine puts items, and one handles them. Make it with [NewQueue].
 type Queue[T any] struct {
 	bytes int64
 	room  *semaphore.Weighted
@@ -23,8 +22,8 @@ type sized[T any] struct {
 	bytes int64
 }
 
-// New makes a queue with room for that many items and bytes.
-func New[T any](items int, bytes int64) *Queue[T] {
+// NewQueue makes a queue with room for that many items and bytes.
+func NewQueue[T any](items int, bytes int64) *Queue[T] {
 	return &Queue[T]{bytes: bytes, room: semaphore.NewWeighted(bytes), items: make(chan sized[T], items)}
 }
 
