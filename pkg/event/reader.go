@@ -29,8 +29,6 @@ const (
 // concurrent use.
 type Reader struct {
 	names [fieldCount]string
-	// types holds the event and aggregate types seen so far, which are few and repeat.
-	types interner
 	// only is the kind of aggregate ids that is read; see Only.
 	only atomic.Pointer[IDKind]
 }
@@ -189,7 +187,7 @@ func (r *Reader) readEventType(ev *Event, v bson.RawValue) error {
 	if err != nil {
 		return err
 	}
-	ev.EventType = r.types.intern(s)
+	ev.EventType = string(s)
 	return nil
 }
 
@@ -206,7 +204,7 @@ func (r *Reader) readAggregateType(ev *Event, v bson.RawValue) error {
 	if err != nil {
 		return err
 	}
-	ev.AggregateType = r.types.intern(s)
+	ev.AggregateType = string(s)
 	return nil
 }
 

@@ -3,10 +3,8 @@ package event_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -303,36 +301,5 @@ func TestNewReaderRefuses(t *testing.T) {
 	}
 	if _, err := event.NewReader(event.Fields{}); err == nil || strings.Count(err.Error(), "is empty") != 7 {
 		t.Errorf("zero fields: %v", err)
-	}
-}
-
-// Types are interned within bounds, and concurrent readers agree.
-//
-//nolint:paralleltest // it counts allocations
-func TestReadInternsTypes(t *testing.T) {
-	r := reader(t)
-	var docs []bson.Raw
-	for i := range 2000 {
-		docs = append(docs, testkit.Raw(with("eventType", fmt.Sprintf("Type%d", i))))
-	}
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i, doc := range docs {
-				if ev, err := r.Read(doc); err != nil || ev.EventType != fmt.Sprintf("Type%d", i) {
-					t.Errorf("got %q, %v", ev.EventType, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	doc := docs[0]
-	allocs := testing.AllocsPerRun(100, func() {
-		if _, err := r.Read(doc); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if allocs > 1 {
-		t.Errorf("%v allocations for an event, want 1: the aggregate id", allocs)
 	}
 }

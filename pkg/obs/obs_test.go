@@ -80,8 +80,8 @@ func TestBridgeKlog(t *testing.T) {
 		want  string
 	}{
 		{zerolog.InfoLevel, "info:v0 error:bad info:plain0 error:plain-error info:named"},
-		{zerolog.DebugLevel, "info:v0 debug:v1 debug:v5 error:bad info:plain0 debug:plain1 debug:plain4 error:plain-error info:named debug:named1"},
-		{zerolog.TraceLevel, "info:v0 debug:v1 debug:v5 trace:v6 trace:v9 error:bad info:plain0 debug:plain1 debug:plain4 trace:plain8 error:plain-error info:named debug:named1"},
+		{zerolog.DebugLevel, "info:v0 debug:v1 error:bad info:plain0 debug:plain1 error:plain-error info:named debug:named1"},
+		{zerolog.TraceLevel, "info:v0 debug:v1 trace:v2 error:bad info:plain0 debug:plain1 trace:plain2 error:plain-error info:named debug:named1"},
 		{zerolog.ErrorLevel, "error:bad error:plain-error"},
 	} {
 		var out bytes.Buffer
@@ -90,14 +90,11 @@ func TestBridgeKlog(t *testing.T) {
 		logger := klog.Background()
 		logger.Info("v0", "key", "value")
 		logger.V(1).Info("v1")
-		logger.V(5).Info("v5")
-		logger.V(6).Info("v6")
-		logger.V(9).Info("v9")
+		logger.V(2).Info("v2")
 		logger.Error(errors.New("cause"), "bad")
 		klog.Info("plain0")
 		klog.V(1).Infof("plain%d", 1)
-		klog.V(4).Infof("plain%d", 4)
-		klog.V(8).InfoS("plain8", "k", 1)
+		klog.V(2).InfoS("plain2", "k", 1)
 		klog.Errorf("plain-%s", "error")
 		named := klog.FromContext(klog.NewContext(t.Context(), logger.WithName("election").WithValues("lease", "a")))
 		named.Info("named")
