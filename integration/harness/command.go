@@ -27,7 +27,10 @@ func (p *Pipeline) Projector(ctx context.Context, args ...string) (Output, error
 // Publisher runs a command of the publisher, such as "quarantine", "list", in the same
 // way.
 func (p *Pipeline) Publisher(ctx context.Context, args ...string) (Output, error) {
-	return p.opts.Programs.Run(ctx, Publisher, append([]string{"HOME=" + p.opts.Dir}, p.publisherEnv()...), args)
+	p.mu.Lock()
+	env := slices.Concat([]string{"HOME=" + p.opts.Dir}, p.publisherEnv(), p.env)
+	p.mu.Unlock()
+	return p.opts.Programs.Run(ctx, Publisher, env, args)
 }
 
 // Settings are the variables of both services, as NAME=value, for commands that run beside
