@@ -143,8 +143,7 @@ var Table = []Mutation{
 		File:  "publisher/internal/publish/retry.go",
 		Old:   "\tdefault:\n\t}\n\tif sendErr",
 		New:   "\tdefault:\n\t}\n\tif f.fault == FaultTransient {\n\t\tf.fault = FaultRefused\n\t}\n\tif sendErr",
-		Blind: "a history refuses at most 21 sends in a row, which hit different events: none is refused often enough",
-		Test:  "publisher/internal/publish TestBlockedKeysDoNotStopTheOthers",
+		Found: 33,
 	},
 	{
 		Name:  "republishing by time overtakes the leader",
