@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
@@ -387,6 +389,31 @@ func TestFindingsEndWithTheGeneration(t *testing.T) {
 	var s saved
 	if err := w.worker().Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &s); !errors.Is(err, errGone) || len(w.put) > 0 {
 		t.Errorf("error %v, findings %+v", err, w.put)
+	}
+}
+
+// indexless is an event store that lacks the index of ranges.
+type indexless struct{ *simulation }
+
+func (indexless) Open(context.Context, eventstore.Position, eventstore.Position, bson.Timestamp) (eventstore.Cursor, error) {
+	return nil, eventstore.ErrIndex
+}
+
+// Without the index, each range would fail again and again, and the command would wait for ever.
+func TestVerificationFailsWithoutTheIndex(t *testing.T) {
+	t.Parallel()
+	w := historyOf(t, 1)
+	w.from = indexless{w}
+	worker := w.worker()
+	j := job.Job{ID: "j", Kind: job.Verify, Projection: "p", Generation: 1}
+	ranges, _, err := worker.Plan(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ranges[len(ranges)-1]
+	err = worker.Work(t.Context(), j, job.Range{Bounds: last}, &saved{})
+	if permanent := job.Permanent(nil); !errors.Is(err, eventstore.ErrIndex) || reflect.TypeOf(err) != reflect.TypeOf(permanent) {
+		t.Errorf("the range ended with %T: %v", err, err)
 	}
 }
 

@@ -49,7 +49,8 @@ func (w *Workers) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, err
 	if verifies, err := verifies(j); err != nil {
 		return nil, 0, err
 	} else if verifies {
-		return w.planVerification(ctx, j)
+		ranges, total, err := w.planVerification(ctx, j)
+		return ranges, total, asJob(err)
 	}
 	spans, total, err := w.plan(ctx, j)
 	if err != nil {
@@ -69,7 +70,7 @@ func (w *Workers) Work(ctx context.Context, j job.Job, r job.Range, p job.Progre
 	if verifies, err := verifies(j); err != nil {
 		return err
 	} else if verifies {
-		return w.verify(ctx, j, r, p)
+		return asJob(w.verify(ctx, j, r, p))
 	}
 	s, err := decode(j, r)
 	if err != nil {
