@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 // ErrHelp says that Parse has printed the requested help or version, and that there is
@@ -138,9 +139,6 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 	return chosen, p.report(info, stderr, errors.Join(problems...))
 }
 
-// hexID matches the text of a UUID and of an ObjectId, in any case.
-var hexID = regexp.MustCompile(`^([0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{24})$`)
-
 // adviseOnIDs prints a line if an aggregate's id is in upper case. That is another id, and only a
 // text can be one.
 func adviseOnIDs(step *kong.Path, stderr io.Writer) {
@@ -151,8 +149,8 @@ func adviseOnIDs(step *kong.Path, stderr io.Writer) {
 	if value == nil || value.Name != "aggregate" {
 		return
 	}
-	if id := value.Target.String(); hexID.MatchString(id) && id != strings.ToLower(id) {
-		fmt.Fprintf(stderr, "the aggregate's id %s is in upper case: if it is a UUID or an ObjectId, use %s\n", id, strings.ToLower(id))
+	if id := value.Target.String(); similar.LowerID(id) != "" {
+		fmt.Fprintf(stderr, "the aggregate's id %s is in upper case: if it is a UUID or an ObjectId, use %s\n", id, similar.LowerID(id))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 const (
@@ -43,6 +44,8 @@ type PairAnswer struct {
 	// Head is the last event of the aggregate in the event store. It is set after a
 	// timeout if the event store answered.
 	Head *int64 `json:"head,omitempty"`
+	// Meant is the aggregate that is probably meant, if an id in upper case has no events.
+	Meant string `json:"meant,omitempty"`
 	// Building is set while the first generation of the projection is being built.
 	Building bool    `json:"building,omitempty"`
 	Parked   *Parked `json:"parked,omitempty"`
@@ -133,7 +136,9 @@ func (h *Handler) answer(ctx context.Context, pairs []Pair, statuses []Status) A
 			one.Parked = s.Parked
 		case one.Result == Pending && over:
 			one.Result = Timeout
-			one.Head = h.head(ctx, pair.AggregateID)
+			if one.Head = h.head(ctx, pair.AggregateID); one.Head != nil && *one.Head == 0 {
+				one.Meant = similar.LowerID(pair.AggregateID)
+			}
 		}
 		a.Pairs[i] = one
 	}
