@@ -18,7 +18,7 @@ const autoscalingRate = 300
 func TestAutoscaling(t *testing.T) {
 	p := newPipeline(t, "autoscaling")
 	must(t, suite.node.StartMetrics(t.Context()))
-	r := p.release("shop",
+	r := p.release(
 		"projector.autoscaling.mode=hpa,projector.autoscaling.minReplicas=1,projector.autoscaling.maxReplicas=4",
 		// Two projectors without load need less than one's share, on a slow machine too.
 		"projector.resources.requests.cpu=50m,projector.resources.requests.memory=64Mi",

@@ -29,7 +29,7 @@ const faultRate = 100
 // read models again, and all read models are right.
 func TestFaults(t *testing.T) {
 	p := newPipeline(t, "faults")
-	r := p.release("shop")
+	r := p.release()
 	r.upgrade()
 	for _, fault := range []struct {
 		name, what string

@@ -19,7 +19,7 @@ import (
 // passes, and the commands in its notes work.
 func TestInstall(t *testing.T) {
 	p := newPipeline(t, "install")
-	r := p.release("shop", "publisher.preflight.enabled=true", "projector.preflight.enabled=true")
+	r := p.release("publisher.preflight.enabled=true", "projector.preflight.enabled=true")
 	p.resume(100)
 	notes, took := r.upgrade()
 	recovered := p.recovered(time.Now())

@@ -25,8 +25,8 @@ type release struct {
 	values []string
 }
 
-func (p *pipeline) release(name string, values ...string) *release {
-	return &release{pipeline: p, name: name, values: values}
+func (p *pipeline) release(values ...string) *release {
+	return &release{pipeline: p, name: "shop", values: values}
 }
 
 // args returns the arguments of the README and docs/install.md.

@@ -21,7 +21,7 @@ const rolloutRate = 200
 // restarts.
 func TestRollouts(t *testing.T) {
 	p := newPipeline(t, "rollouts")
-	r := p.release("shop")
+	r := p.release()
 	r.upgrade()
 	for _, service := range services {
 		must(t, suite.node.Tag(t.Context(), service+":0.1.0", service+":next"))
@@ -75,7 +75,7 @@ func (r *release) rolled(what string, took time.Duration) {
 // own revision.
 func TestRefusedProjections(t *testing.T) {
 	p := newPipeline(t, "refused")
-	r := p.release("shop")
+	r := p.release()
 	r.upgrade()
 	p.resume(rolloutRate)
 	r.awaitReady("projector")

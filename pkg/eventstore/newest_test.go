@@ -3,8 +3,9 @@ package eventstore_test
 import (
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 func TestNewestIsTheNewestReadableEvent(t *testing.T) {

@@ -103,4 +103,3 @@ func (d rebuildData) archived(ctx context.Context, ids []string) ([]string, erro
 		return ok
 	}), err
 }
-

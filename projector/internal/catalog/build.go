@@ -31,14 +31,14 @@ func (s *step) build(ctx context.Context) error {
 			return err
 		}
 	}
-	switch {
-	case b.State == Building:
+	switch b.State {
+	case Building:
 		return s.fold(ctx)
-	case b.State == CatchingUp:
+	case CatchingUp:
 		return s.catchUp(ctx)
-	case b.State == Verifying:
+	case Verifying:
 		return s.verify(ctx)
-	case b.State == Promoting:
+	case Promoting:
 		return s.promote(ctx)
 	default:
 		return fmt.Errorf("generation %d of projection %s is in the unknown state %q: run the version of Penstock that wrote it", b.Generation, s.entry.Name, b.State)

@@ -48,7 +48,7 @@ func (c Conflict) String() string {
 			differences = append(differences, fmt.Sprintf("%s: recorded %q, now %q", here.Name, recorded, here.Value))
 		}
 	}
-	return fmt.Sprintf("%s %q (%s)", c.Kind, c.OwnedName.Name, strings.Join(differences, "; "))
+	return fmt.Sprintf("%s %q (%s)", c.Kind, c.Name, strings.Join(differences, "; "))
 }
 
 func valueOf(fields []OwnerField, name string) string {

@@ -151,8 +151,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		case !errors.Is(err, ErrNotCoordinator) && ctx.Err() == nil:
 			c.unread.Warn(&c.Logger).Err(err).Msg("coordination not taken; retrying")
 		}
-		if poll.Wait(ctx, tick) != nil {
-			return nil
+		if err := poll.Wait(ctx, tick); err != nil {
+			return nil //nolint:nilerr // ctx has ended, which is how Run ends
 		}
 	}
 }

@@ -380,7 +380,7 @@ func (a *actor) Cancel(_ context.Context, id, reason string) (job.Job, error) {
 	})
 }
 
-func (a *actor) Prepare(_ context.Context, shadow, like string) (bson.Binary, error) {
+func (a *actor) Prepare(_ context.Context, shadow, _ string) (bson.Binary, error) {
 	return do(a, func() (bson.Binary, error) {
 		if a.refusal != nil {
 			return bson.Binary{}, a.refusal

@@ -79,9 +79,9 @@ func (s *setup) settled(t *testing.T, within time.Duration) time.Duration {
 	return time.Since(begin)
 }
 
-func ids(from, to int64) []int64 {
+func idsTo(to int64) []int64 {
 	var all []int64
-	for id := from; id <= to; id++ {
+	for id := int64(1); id <= to; id++ {
 		all = append(all, id)
 	}
 	return all
@@ -97,7 +97,7 @@ func TestDrainsWithLongRoundTrips(t *testing.T) {
 		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots = 1 })
 		for i := range 4 {
 			key := fmt.Sprint("far-", i)
-			broker.send(key, key, ids(1, 600)...)
+			broker.send(key, key, idsTo(600)...)
 		}
 		s.settled(t, time.Minute)
 		if broker.accepts != 4 {
@@ -149,7 +149,7 @@ func TestStopFinishesReceivedMessages(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
-		broker.send("a", "a", ids(1, 50)...)
+		broker.send("a", "a", idsTo(50)...)
 		s := start(t, broker, newReadModels(time.Second), nil)
 		pause(t.Context(), 200*time.Millisecond)
 		s.end(t)

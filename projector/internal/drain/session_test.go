@@ -106,8 +106,8 @@ func TestOnlyInvalidMessagesAreDeadLettered(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.sendBody("bucket", "no event", []byte("{}"))
-		broker.send("bucket", "a", ids(1, 6)...)
-		broker.send("bucket", "b", ids(1, 6)...)
+		broker.send("bucket", "a", idsTo(6)...)
+		broker.send("bucket", "b", idsTo(6)...)
 		m := newReadModels(time.Millisecond)
 		m.poison["a"] = 3
 		s := start(t, broker, m, nil)
@@ -126,7 +126,7 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.settleDelay = time.Minute
-		broker.send("a", "a", ids(1, 20)...)
+		broker.send("a", "a", idsTo(20)...)
 		s := start(t, broker, newReadModels(time.Millisecond), nil)
 		pause(t.Context(), time.Second)
 		begin := time.Now()
@@ -145,7 +145,7 @@ func TestWaitingSettlementsKeepTheirFullTimeout(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.settleDelay = 2 * time.Second
-		broker.send("a", "a", ids(1, 600)...)
+		broker.send("a", "a", idsTo(600)...)
 		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
 		s.settled(t, 25*time.Second)
 		if held := broker.timesHeld("a"); held != 1 {
@@ -171,7 +171,7 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 			}
 			return nil
 		}
-		broker.send("a", "a", ids(1, 20)...)
+		broker.send("a", "a", idsTo(20)...)
 		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.SessionHold = time.Hour })
 		s.settled(t, 5*time.Second)
 		if held := broker.timesHeld("a"); held != 2 {
@@ -189,7 +189,7 @@ func TestSlowHandlerReceivesNoMoreMessages(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		s := start(t, broker, newReadModels(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
-		broker.send("a", "a", ids(1, 400)...)
+		broker.send("a", "a", idsTo(400)...)
 		s.settled(t, time.Minute)
 		s.model.applies(t, map[string]int64{"a": 400})
 		s.end(t)
@@ -318,7 +318,7 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 			withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 				t.Helper()
 				sends(broker)
-				broker.send("other", "a", ids(1, 6)...)
+				broker.send("other", "a", idsTo(6)...)
 				m := newReadModels(time.Millisecond)
 				s := start(t, broker, m, func(o *drain.Options) { o.Slots = 1 })
 				s.settled(t, time.Minute)

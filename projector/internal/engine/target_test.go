@@ -32,9 +32,9 @@ func rebuild(tb testing.TB, defers bool) []engine.Target {
 	}
 }
 
-func newRebuild(tb testing.TB, defers bool, change ...func(*engine.Options)) *bench {
+func newRebuild(tb testing.TB, defers bool) *bench {
 	tb.Helper()
-	return newBench(tb, twoProjections, append([]func(*engine.Options){func(o *engine.Options) { o.Targets = rebuild(tb, defers) }}, change...)...)
+	return newBench(tb, twoProjections, func(o *engine.Options) { o.Targets = rebuild(tb, defers) })
 }
 
 var (

@@ -83,7 +83,7 @@ const firstPoll = 200 * time.Millisecond
 // returnTimeout bounds the return of a claim when the process stops.
 const returnTimeout = time.Second
 
-// New makes a resumer.
+// NewResumer makes a resumer.
 func NewResumer(o ResumerOptions) *Resumer {
 	o.Workers, o.Poll, o.Lease = cmp.Or(o.Workers, 4), cmp.Or(o.Poll, 2*time.Second), cmp.Or(o.Lease, time.Minute)
 	return &Resumer{options: o, results: obs.CounterVec(o.Registerer, "penstock_projector_resumptions_total",

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 
-
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"

@@ -208,7 +208,7 @@ func TestSmallJobIsDoneWhereItIsPlanned(t *testing.T) {
 				failures--
 				return errors.New("once")
 			}
-			return pause(20 * time.Second)(ctx, job.Job{}, r, n)
+			return pause(20*time.Second)(ctx, job.Job{}, r, n)
 		}}
 		ranges := 0
 		s.ranges.Before = func(_ context.Context, request string) error {

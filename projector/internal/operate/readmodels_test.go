@@ -127,13 +127,6 @@ func TestCommandWithOtherFieldNamesIsRefused(t *testing.T) {
 	}
 }
 
-func store(t *testing.T, db *mongo.Database, collection string) {
-	t.Helper()
-	if _, err := db.Collection(collection).InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestVerifyRepairsNothingInAnotherDatabase checks that a verification in the wrong database
 // of read models writes no document there.
 func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {

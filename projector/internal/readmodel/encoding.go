@@ -196,7 +196,7 @@ func foreignWatermark(document bson.Raw) (int64, bool) {
 	if watermark, ok := watermarkOf(document); ok {
 		return watermark, true
 	}
-	_, isView := partsOf(document)
+	isView := isViewDocument(document)
 	if !isView {
 		return 0, false
 	}

@@ -2,7 +2,6 @@ package readmodel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -131,24 +130,4 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 	if most := limit + 4*pageBytes + 2<<20; !impatient && db.most > most {
 		t.Errorf("%d bytes were in memory at once, more than %d", db.most, most)
 	}
-}
-
-var errUnreadable = errors.New("not authorized to read the collection")
-
-// spoilt has a collection that hangs and one that cannot be read. The others are empty.
-type spoilt struct{ database }
-
-func (spoilt) page(ctx context.Context, collection string, _, _ bson.Raw, _, _ int) ([]bson.Raw, bool, error) {
-	switch collection {
-	case "hangs":
-		<-ctx.Done()
-		return nil, false, context.Cause(ctx)
-	case "unreadable":
-		return nil, false, errUnreadable
-	}
-	return nil, true, nil
-}
-
-func (spoilt) find(context.Context, string, bson.Raw, bson.Raw, int) ([]bson.Raw, error) {
-	return nil, nil
 }

@@ -59,7 +59,7 @@ func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection str
 			if id, ok := i.after.StringValueOK(); ok {
 				ids = append(ids, id)
 			}
-		} else if _, ok := partsOf(document); !ok {
+		} else if !isViewDocument(document) {
 			i.Unmanaged++
 			i.Example = i.after.String()
 		}

@@ -50,7 +50,7 @@ func (d *viewDocument) foreign() bool { return d.raw != nil && d.own == nil }
 func viewDocumentOf(raw bson.Raw, u *model.Unit) viewDocument {
 	d := viewDocument{raw: raw}
 	of, ok := generationOf(raw)
-	_, isView := partsOf(raw)
+	isView := isViewDocument(raw)
 	_, isReadModel := watermarkOf(raw)
 	switch own := u.Number(); {
 	case !isView && !isReadModel:
@@ -68,11 +68,10 @@ func viewDocumentOf(raw bson.Raw, u *model.Unit) viewDocument {
 	return d
 }
 
-// partsOf reads the number of parts of a view document. It is false for all documents that
-// are none.
-func partsOf(document bson.Raw) (int64, bool) {
+// isViewDocument reports whether a view has written a document: it has a number of parts.
+func isViewDocument(document bson.Raw) bool {
 	n, ok := wholeNumber(document, model.FieldParts)
-	return n, ok && n > 0 && document.Lookup(model.FieldLastUpdatedAt).Type == bson.TypeDateTime
+	return ok && n > 0 && document.Lookup(model.FieldLastUpdatedAt).Type == bson.TypeDateTime
 }
 
 // ownFields returns a view document as its view has made it.
