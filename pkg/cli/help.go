@@ -25,10 +25,20 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, ctx)
 }
 
-// describe returns a flag's help with its variables.
+// describe returns a flag's help with its default, which kong leaves out beside a placeholder, and
+// its variables.
 func describe(value *kong.Value) string {
-	if value.Flag == nil || len(value.Flag.Envs) == 0 {
+	var notes []string
+	if value.HasDefault && value.Default != "" {
+		notes = append(notes, "default "+value.Default)
+	}
+	if value.Flag != nil {
+		for _, variable := range value.Flag.Envs {
+			notes = append(notes, "$"+variable)
+		}
+	}
+	if len(notes) == 0 {
 		return value.Help
 	}
-	return value.Help + " [$" + strings.Join(value.Flag.Envs, ", $") + "]"
+	return value.Help + " [" + strings.Join(notes, ", ") + "]"
 }

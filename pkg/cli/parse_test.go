@@ -148,7 +148,7 @@ func TestParseHelp(t *testing.T) {
 			"--version Print the version.",
 			"MongoDB --mongodb-uri=URI",
 			"Service Bus --servicebus-connection-string=STRING",
-			"--lease-duration=15s How long a lease lasts. [$PENSTOCK_LEASE_DURATION]",
+			"--lease-duration=15s How long a lease lasts. [default 15s, $PENSTOCK_LEASE_DURATION]",
 			"--[no-]pprof Serve pprof. [$PENSTOCK_PPROF]",
 		} {
 			if !strings.Contains(text, want) {
