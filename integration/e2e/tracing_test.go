@@ -224,6 +224,7 @@ func (s *traced) checkRebuild() {
 		}
 		return n
 	}
+	s.await("the spans of all events exported", func() bool { return count()["process"] >= count()["publish"] })
 	before := count()
 	change := s.workload.Change
 	s.rollOut(change.Projections, 1)
