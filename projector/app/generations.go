@@ -62,9 +62,16 @@ func (h *upkeep) parkedKinds() []operate.ParkedKind {
 // that has just begun reaches this process within that time.
 const away = 5 * time.Second
 
-// smallJob is how many events the store of a small job has at most. One process reads them in less
-// time than others need to take a part of the job.
-const smallJob = 10_000
+// smallJob is how many events the store of a small job has at most, with jobs that read rate events
+// a second; 0 for no limit. One process reads them in less time than others need to take a part of
+// the job, and than an operator waits for its progress.
+func smallJob(rate int) int64 {
+	const most, seconds = 10_000, 2
+	if rate == 0 {
+		return most
+	}
+	return int64(min(most, rate*seconds))
+}
 
 // newRegistry makes this process's registration.
 func (p *Projector) newRegistry(s *config.Stores, pod string) *catalog.Registry {
