@@ -113,7 +113,7 @@ func checkpointIsMoved(t *testing.T) {
 	s.insert(counted("a", 2, one))
 	s.publisherCommand(2, "checkpoint", "set", "now", "--yes")
 	s.publisherCommand(2, "checkpoint", "set", "yesterday", "--yes", "--why=x")
-	s.publisherCommand(0, "checkpoint", "set", "now", "--yes", "--why=test data")
+	s.publisherCommand(0, "checkpoint", "set", "now", "--yes", "--why=test data", "--who=ada")
 	if found := s.publisherStatus(1); found.Checkpoint.Position != "change stream from a time" || found.Checkpoint.Epoch != before.Checkpoint.Epoch+1 {
 		t.Errorf("after set now the checkpoint is %+v", found.Checkpoint)
 	}
