@@ -39,8 +39,8 @@ type upkeep struct {
 	follower *catalog.Follower
 	registry *catalog.Registry
 	catalog  *catalog.Catalog
-	// office is the lease of the coordinator.
-	office   *catalog.Office
+	// lease is that of the coordinator.
+	lease    *catalog.CoordinatorLease
 	jobs     *job.Store
 	findings *history.FindingStore
 	// runner and coordinator start after the targets are known.
@@ -86,7 +86,7 @@ func (p *Projector) newRegistry(s *config.Stores, pod string) *catalog.Registry 
 func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.Registry, parked *park.Store, t *targets) *upkeep {
 	h := &upkeep{
 		pod: pod, registry: registry, parked: parked,
-		office:   catalog.NewOffice(mongox.Durable(s.State, catalog.RegistryName), p.config.Pipeline().String(), pod),
+		lease:    catalog.NewCoordinatorLease(mongox.Durable(s.State, catalog.RegistryName), p.config.Pipeline().String(), pod),
 		catalog:  catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), p.config.Pipeline().String()),
 		findings: history.NewFindingStore(s.State),
 	}
@@ -163,7 +163,7 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkee
 // coordinator makes the coordinator of rebuilds.
 func (p *Projector) coordinator(s *config.Stores, h *upkeep, parked *park.Store, events *eventstore.Reader) *catalog.Coordinator {
 	return catalog.NewCoordinator(catalog.CoordinatorOptions{
-		Pod: h.pod, Office: h.office, Catalog: h.catalog, Pods: h.registry,
+		Pod: h.pod, Lease: h.lease, Catalog: h.catalog, Pods: h.registry,
 		Jobs: h.jobs, Sample: p.config.History.VerifySample,
 		Collections: rebuildCollections{catalog.NewShadows(s.ReadModels), s.ReadModels, p.logger},
 		Data:        rebuildData{s.ReadModels, parked, events},

@@ -34,7 +34,7 @@ func (p *Projector) succeed(ctx context.Context, h *upkeep) error {
 	}
 	leases := 0
 	for _, abandon := range []func(context.Context, []string) (int, error){
-		h.registry.Abandon, h.office.Abandon, h.jobs.Abandon, h.parked.Abandon,
+		h.registry.Abandon, h.lease.Abandon, h.jobs.Abandon, h.parked.Abandon,
 	} {
 		held, err := abandon(ctx, p.dead)
 		if err != nil {

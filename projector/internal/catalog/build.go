@@ -207,8 +207,8 @@ func (s *step) verify(ctx context.Context) error {
 	return s.proven(ctx, done.Counts[string(history.Parked)])
 }
 
-// proven begins the promotion of a generation that is right, unless parked aggregates or
-// another projection prevent it. leftOut are the aggregates that the verification has left out,
+// proven begins the promotion of a generation that is right, unless parked aggregates prevent
+// it. leftOut are the aggregates that the verification has left out,
 // because they were parked.
 func (s *step) proven(ctx context.Context, leftOut int64) error {
 	b := s.entry.Building
@@ -278,9 +278,9 @@ func (s *step) verifyAgain(ctx context.Context) error {
 	})
 }
 
-// present makes sure that the new collection still exists under its own name. It has the
-// readers' name if the state database was restored to a time before the promotion.
-func (s *step) present(ctx context.Context) (fails bool, err error) {
+// present fails the build unless the new collection still exists under its own name. The collection
+// has the readers' name if the state database was restored to a time before the promotion.
+func (s *step) present(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
 	names, err := s.collections(ctx)
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// Offices is an [Office].
-type Offices interface {
+// Coordination is the part of [CoordinatorLease] that a coordinator uses.
+type Coordination interface {
 	Take(ctx context.Context, lasts time.Duration) (epoch int64, err error)
 	Renew(ctx context.Context, epoch int64, lasts time.Duration) error
 	Release(ctx context.Context, epoch int64) error
 }
 
-var _ Offices = (*Office)(nil)
+var _ Coordination = (*CoordinatorLease)(nil)
 
 // Entries is the part of [Catalog] that a coordinator uses.
 type Entries interface {
@@ -94,8 +94,8 @@ type Inspected struct {
 }
 
 const (
-	// term is how long a coordinator may be silent, by the server's clock.
-	term = 10 * time.Second
+	// leaseDuration is how long a coordinator may be silent, by the server's clock.
+	leaseDuration = 10 * time.Second
 	// tick is the interval at which a pod searches for work. watch is the interval at which
 	// the coordinator reads the jobs of builds. busy is the wait before the next step if
 	// there is one.
@@ -112,7 +112,7 @@ const (
 type CoordinatorOptions struct {
 	// Pod is this pod's name in the registry.
 	Pod     string
-	Office  Offices
+	Lease   Coordination
 	Catalog Entries
 	Pods    Pods
 	Jobs    Jobs
@@ -123,7 +123,7 @@ type CoordinatorOptions struct {
 	Logger      zerolog.Logger
 }
 
-// Coordinator drives the builds of a pipeline while its pod has the office. Make it with
+// Coordinator drives the builds of a pipeline while its pod has the lease. Make it with
 // [NewCoordinator].
 type Coordinator struct {
 	CoordinatorOptions
@@ -144,7 +144,7 @@ var errSilent = errors.New("the lease of the coordinator was not renewed in time
 func (c *Coordinator) Run(ctx context.Context) error {
 	for {
 		taken := time.Now()
-		epoch, err := c.Office.Take(ctx, term)
+		epoch, err := c.Lease.Take(ctx, leaseDuration)
 		switch {
 		case err == nil:
 			c.serve(ctx, epoch, taken)
@@ -161,16 +161,16 @@ func (c *Coordinator) Run(ctx context.Context) error {
 func (c *Coordinator) serve(ctx context.Context, epoch int64, taken time.Time) {
 	c.Logger.Info().Int64("epoch", epoch).Msg("this pod coordinates the projections")
 	cause := lease.Hold(ctx, lease.Options{
-		Taken: taken, Lasts: term,
-		Renew:   func(ctx context.Context) error { return c.Office.Renew(ctx, epoch, term) },
+		Taken: taken, Lasts: leaseDuration,
+		Renew:   func(ctx context.Context) error { return c.Lease.Renew(ctx, epoch, leaseDuration) },
 		Final:   func(err error) bool { return errors.Is(err, ErrNotCoordinator) },
 		Expired: errSilent,
 		Retried: func(err error) {
 			c.unread.Warn(&c.Logger).Err(err).Msg("lease of the coordinator not renewed; retrying")
 		},
 	}, func(ctx context.Context, _ *lease.Held) {
-		t := &tenure{Coordinator: c, epoch: epoch, builds: map[string]*progress{}}
-		for !t.resigned && poll.Wait(ctx, t.round(ctx)) == nil {
+		t := &term{Coordinator: c, epoch: epoch, builds: map[string]*progress{}}
+		for !t.leaving && poll.Wait(ctx, t.round(ctx)) == nil {
 		}
 		t.checks.Wait()
 	})
@@ -180,7 +180,7 @@ func (c *Coordinator) serve(ctx context.Context, epoch int64, taken time.Time) {
 	}
 	leaving, cancel := mongox.Timeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := c.Office.Release(leaving, epoch); err != nil && !errors.Is(err, ErrNotCoordinator) {
+	if err := c.Lease.Release(leaving, epoch); err != nil && !errors.Is(err, ErrNotCoordinator) {
 		c.Logger.Debug().Err(err).Msg("lease of the coordinator not released; it expires")
 	}
 }
@@ -191,13 +191,13 @@ func (c *Coordinator) warn(ctx context.Context, err error, projection, message s
 	}
 }
 
-// tenure is the time in which this pod is the coordinator.
-type tenure struct {
+// term is the time in which this pod is the coordinator.
+type term struct {
 	*Coordinator
 	epoch int64
-	// resigned ends the tenure.
-	resigned bool
-	// builds has what this tenure knows of the builds, by projection.
+	// leaving ends the term after the present step, so that the next one has another epoch.
+	leaving bool
+	// builds has what this term knows of the builds, by projection.
 	builds map[string]*progress
 	// alive are the pods as of this round; nil if they were not read yet.
 	alive []Registration
@@ -209,14 +209,14 @@ type tenure struct {
 	checks sync.WaitGroup
 }
 
-// progress is what a tenure knows of a build.
+// progress is what a term knows of a build.
 type progress struct {
 	generation int64
 	// retry is when the next step may follow one that has failed.
 	retry time.Time
 	// prepared is when pods could first serve the generation.
 	prepared time.Time
-	// begun is the token of the promotion that this tenure has begun, or has taken over.
+	// begun is the token of the promotion that this term has begun, or has taken over.
 	// withdrawable is set until another coordinator could have renamed the collection, or this
 	// one begins to.
 	begun        string
@@ -234,7 +234,7 @@ type progress struct {
 // round makes a step of each build, and returns the time to the next round. Each step of a round
 // relies on the same lists of pods and of collections, which are newer than the catalog: a pod that
 // starts later reads a newer catalog.
-func (t *tenure) round(ctx context.Context) time.Duration {
+func (t *term) round(ctx context.Context) time.Duration {
 	entries, err := t.Catalog.List(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -251,7 +251,7 @@ func (t *tenure) round(ctx context.Context) time.Duration {
 		}
 	}
 	for _, name := range order {
-		if ctx.Err() != nil || t.resigned {
+		if ctx.Err() != nil || t.leaving {
 			return tick
 		}
 		e := entries[name]
@@ -276,8 +276,8 @@ func (t *tenure) round(ctx context.Context) time.Duration {
 	return pause
 }
 
-// of returns what this tenure knows of an entry's build.
-func (t *tenure) of(e *Entry) *progress {
+// of returns what this term knows of an entry's build.
+func (t *term) of(e *Entry) *progress {
 	number := int64(0)
 	if e.Building != nil {
 		number = e.Building.Generation
@@ -291,8 +291,8 @@ func (t *tenure) of(e *Entry) *progress {
 }
 
 // drive makes one step of a projection, and returns the time to the next one.
-func (t *tenure) drive(ctx context.Context, e *Entry, p *progress) (time.Duration, error) {
-	s := &step{tenure: t, progress: p, entry: e}
+func (t *term) drive(ctx context.Context, e *Entry, p *progress) (time.Duration, error) {
+	s := &step{term: t, progress: p, entry: e}
 	if e.Building != nil {
 		if err := s.build(ctx); err != nil {
 			return tick, s.show(ctx, err)
@@ -311,7 +311,7 @@ func (t *tenure) drive(ctx context.Context, e *Entry, p *progress) (time.Duratio
 }
 
 // pods returns the alive pods as of this round.
-func (t *tenure) pods(ctx context.Context) (alive []Registration, err error) {
+func (t *term) pods(ctx context.Context) (alive []Registration, err error) {
 	if t.alive == nil {
 		t.alive, err = t.Pods.Alive(ctx)
 	}
@@ -319,7 +319,7 @@ func (t *tenure) pods(ctx context.Context) (alive []Registration, err error) {
 }
 
 // collections returns the names of the collections as of this round, by their UUIDs.
-func (t *tenure) collections(ctx context.Context) (names map[string]string, err error) {
+func (t *term) collections(ctx context.Context) (names map[string]string, err error) {
 	if t.names == nil {
 		t.names, err = t.Collections.Names(ctx)
 	}
@@ -328,7 +328,7 @@ func (t *tenure) collections(ctx context.Context) (names map[string]string, err 
 
 // step is one step of one projection.
 type step struct {
-	*tenure
+	*term
 	*progress
 	// entry is the catalog entry of the projection.
 	entry *Entry

@@ -57,7 +57,7 @@
 //
 // A build makes a building generation of a projection the live one. Readers see a
 // complete collection at any moment. One pod, the coordinator, holds the lease of the
-// pipeline ([Office]) and makes the steps of all builds:
+// pipeline ([CoordinatorLease]) and makes the steps of all builds:
 //
 //	             shadow collection made,       all alive pods serve it,
 //	             job build done                job sweep done

@@ -36,8 +36,8 @@ func (s *step) mayRename(ctx context.Context) (waits bool, err error) {
 }
 
 // pause begins a promotion, or takes over one that an earlier coordinator has begun. The token is
-// this tenure's own, so no write of the earlier coordinator to the entry succeeds any more. It may
-// still rename, so only a promotion that this tenure has begun can be withdrawn.
+// this term's own, so no write of the earlier coordinator to the entry succeeds any more. It may
+// still rename, so only a promotion that this term has begun can be withdrawn.
 func (s *step) pause(ctx context.Context, begins bool) error {
 	token := fmt.Sprintf("%s.%d.%d.%d", s.entry.Name, s.entry.Building.Generation, s.epoch, s.entry.Revision)
 	if err := s.enter(ctx, Promoting, func(b *Build) { b.Pause = token }); err != nil {
@@ -90,7 +90,7 @@ func (s *step) replace(ctx context.Context) error {
 	b := s.entry.Building
 	s.withdrawable = false
 	promoted, err := false, error(nil)
-	for i := 0; i < renames && !promoted && err == nil && !s.resigned && s.entry.Building.State == Promoting; i++ {
+	for i := 0; i < renames && !promoted && err == nil && !s.leaving && s.entry.Building.State == Promoting; i++ {
 		promoted, err = s.rename(ctx)
 	}
 	switch {
@@ -129,13 +129,13 @@ func (s *step) rename(ctx context.Context) (bool, error) {
 		// renamed the collection already, and a suspended pod may have created a new one
 		// under the old name. Then this coordinator has renamed the wrong collection.
 		// Only this coordinator uses the own name, so the collection that has it now
-		// keeps it until a successor renames it. The next tenure has another own name.
+		// keeps it until a successor renames it. The next term has another own name.
 		now, err := s.Collections.Where(ctx, b.UUID)
 		if err != nil {
 			return false, err
 		}
 		if now != own {
-			s.resigned = true
+			s.leaving = true
 			return false, nil
 		}
 	}

@@ -37,7 +37,7 @@ func (r *run) start() {
 	c := &coordinator{actor: a, pod: p, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
-		_ = catalog.NewCoordinator(catalog.CoordinatorOptions{Pod: p.name, Office: a, Catalog: a, Pods: a, Jobs: a, Collections: a, Data: a, Logger: zerolog.Nop()}).Run(ctx)
+		_ = catalog.NewCoordinator(catalog.CoordinatorOptions{Pod: p.name, Lease: a, Catalog: a, Pods: a, Jobs: a, Collections: a, Data: a, Logger: zerolog.Nop()}).Run(ctx)
 	}()
 	r.coordinators = append(r.coordinators, c)
 }
@@ -53,8 +53,8 @@ func (c *coordinator) kill() {
 // abandon ends the lease of a coordinator, as a process does whose predecessor it was. Only the
 // epoch protects from one that lives. The registration of its pod is ended if it is dead.
 func (r *run) abandon(c *coordinator) {
-	if r.office.holder == c.actor {
-		r.office.until = time.Now()
+	if r.lease.holder == c.actor {
+		r.lease.until = time.Now()
 	}
 	if c.pod.dead {
 		c.pod.until = time.Now()

@@ -55,13 +55,13 @@ type simulation struct {
 	refusal, refused, renaming error
 	// broken is the first violation of an invariant.
 	broken error
-	office office
+	lease  heldLease
 	// reader is the UUID of the collection that readers saw last.
 	reader bson.Binary
 }
 
-// office is the lease of the coordinator.
-type office struct {
+// heldLease is the lease of the coordinator.
+type heldLease struct {
 	holder *actor
 	epoch  int64
 	until  time.Time
@@ -312,20 +312,20 @@ func (a *actor) List(context.Context) (map[string]*catalog.Entry, error) {
 
 func (a *actor) Take(_ context.Context, lasts time.Duration) (int64, error) {
 	return do(a, func() (int64, error) {
-		if a.office.until.After(time.Now()) {
+		if a.lease.until.After(time.Now()) {
 			return 0, catalog.ErrNotCoordinator
 		}
-		a.office = office{a, a.office.epoch + 1, time.Now().Add(lasts)}
-		return a.office.epoch, nil
+		a.lease = heldLease{a, a.lease.epoch + 1, time.Now().Add(lasts)}
+		return a.lease.epoch, nil
 	})
 }
 
 func (a *actor) Renew(_ context.Context, epoch int64, lasts time.Duration) error {
 	_, err := do(a, func() (bool, error) {
-		if a.office.epoch != epoch {
+		if a.lease.epoch != epoch {
 			return false, catalog.ErrNotCoordinator
 		}
-		a.office.until = time.Now().Add(lasts)
+		a.lease.until = time.Now().Add(lasts)
 		return true, nil
 	})
 	return err

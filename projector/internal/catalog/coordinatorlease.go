@@ -17,37 +17,39 @@ import (
 // ErrNotCoordinator is returned if another pod may be the coordinator.
 var ErrNotCoordinator = errors.New("this pod is not the coordinator of the pipeline's projections")
 
-// Office is the lease of the coordinator of a pipeline. It is stored beside the registrations.
-type Office struct {
+// CoordinatorLease is the lease of the coordinator of a pipeline. It is stored beside the registrations.
+type CoordinatorLease struct {
 	collection    mongox.Collection
 	pipeline, pod string
 }
 
-// NewOffice makes the office of a pipeline for a pod. c is the collection [RegistryName].
-func NewOffice(c mongox.Collection, pipeline, pod string) *Office { return &Office{c, pipeline, pod} }
+// NewCoordinatorLease makes the lease of a pipeline for a pod. c is the collection [RegistryName].
+func NewCoordinatorLease(c mongox.Collection, pipeline, pod string) *CoordinatorLease {
+	return &CoordinatorLease{c, pipeline, pod}
+}
 
-// office are the fields of the lease. The document has no field pipeline, so it is no registration.
-var office = lease.Fields{Until: "until", Holder: "pod", Epoch: "epoch"}
+// leaseFields are the fields of the lease. The document has no field pipeline, so it is no registration.
+var leaseFields = lease.Fields{Until: "until", Holder: "pod", Epoch: "epoch"}
 
-func (o *Office) id() string { return "coordinator of " + o.pipeline }
+func (l *CoordinatorLease) id() string { return "coordinator of " + l.pipeline }
 
 // Take makes this pod the coordinator for the duration of the lease, by the server's clock, and
 // returns the epoch. The error is [ErrNotCoordinator] if another pod has the lease.
-func (o *Office) Take(ctx context.Context, lasts time.Duration) (epoch int64, err error) {
+func (l *CoordinatorLease) Take(ctx context.Context, lasts time.Duration) (epoch int64, err error) {
 	for range 2 {
 		var taken struct {
 			Epoch int64 `bson:"epoch"`
 		}
-		err := o.collection.FindOneAndUpdate(ctx,
-			bson.D{{Key: "_id", Value: o.id()}, office.Free()},
-			mongo.Pipeline{{{Key: "$set", Value: office.Take(o.pod, lasts)}}},
+		err := l.collection.FindOneAndUpdate(ctx,
+			bson.D{{Key: "_id", Value: l.id()}, leaseFields.Free()},
+			mongo.Pipeline{{{Key: "$set", Value: leaseFields.Take(l.pod, lasts)}}},
 			options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&taken)
 		if err == nil {
 			return taken.Epoch, nil
 		}
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			// The first coordinator creates the document.
-			_, err = o.collection.InsertOne(ctx, bson.D{{Key: "_id", Value: o.id()}})
+			_, err = l.collection.InsertOne(ctx, bson.D{{Key: "_id", Value: l.id()}})
 		}
 		if mongo.IsDuplicateKeyError(err) {
 			return 0, ErrNotCoordinator
@@ -61,9 +63,9 @@ func (o *Office) Take(ctx context.Context, lasts time.Duration) (epoch int64, er
 
 // Renew extends the lease of the coordinator of the epoch. The error is [ErrNotCoordinator] if
 // there is another coordinator since.
-func (o *Office) Renew(ctx context.Context, epoch int64, lasts time.Duration) error {
-	result, err := o.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: o.id()}, office.Held(epoch)},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{office.Renew(lasts)}}}})
+func (l *CoordinatorLease) Renew(ctx context.Context, epoch int64, lasts time.Duration) error {
+	result, err := l.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id()}, leaseFields.Held(epoch)},
+		mongo.Pipeline{{{Key: "$set", Value: bson.D{leaseFields.Renew(lasts)}}}})
 	switch {
 	case err != nil:
 		return fmt.Errorf("renew the lease of the coordinator: %w", err)
@@ -74,13 +76,15 @@ func (o *Office) Renew(ctx context.Context, epoch int64, lasts time.Duration) er
 }
 
 // Release ends the lease of the coordinator of the epoch.
-func (o *Office) Release(ctx context.Context, epoch int64) error { return o.Renew(ctx, epoch, 0) }
+func (l *CoordinatorLease) Release(ctx context.Context, epoch int64) error {
+	return l.Renew(ctx, epoch, 0)
+}
 
 // Abandon ends the lease if a dead pod has it, and returns how many it ended.
-func (o *Office) Abandon(ctx context.Context, dead []string) (ended int, err error) {
-	result, err := o.collection.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: o.id()}, {Key: "pod", Value: bson.D{{Key: "$in", Value: dead}}}, office.Alive()},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{office.Release(0)}}}})
+func (l *CoordinatorLease) Abandon(ctx context.Context, dead []string) (ended int, err error) {
+	result, err := l.collection.UpdateOne(ctx,
+		bson.D{{Key: "_id", Value: l.id()}, {Key: "pod", Value: bson.D{{Key: "$in", Value: dead}}}, leaseFields.Alive()},
+		mongo.Pipeline{{{Key: "$set", Value: bson.D{leaseFields.Release(0)}}}})
 	if err != nil {
 		return 0, fmt.Errorf("end the lease of a dead coordinator: %w", err)
 	}

@@ -13,8 +13,8 @@ import (
 func TestOneCoordinatorAtATime(t *testing.T) {
 	t.Parallel()
 	c := mongox.Durable(server.Database(t), catalog.RegistryName)
-	first, second, other := catalog.NewOffice(c, "p", "$pod-1"), catalog.NewOffice(c, "p", "pod-2"), catalog.NewOffice(c, "q", "pod-3")
-	takes := func(o *catalog.Office, want int64) {
+	first, second, other := catalog.NewCoordinatorLease(c, "p", "$pod-1"), catalog.NewCoordinatorLease(c, "p", "pod-2"), catalog.NewCoordinatorLease(c, "q", "pod-3")
+	takes := func(o *catalog.CoordinatorLease, want int64) {
 		t.Helper()
 		epoch, err := o.Take(t.Context(), time.Hour)
 		if epoch != want || (want == 0) != errors.Is(err, catalog.ErrNotCoordinator) {
