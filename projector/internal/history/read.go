@@ -188,22 +188,20 @@ func (w *Workers) readFrom(ctx context.Context, a *aggregate, from int64, since 
 			err = fmt.Errorf("read the events of %s: %w", a.id, err)
 		}
 	}()
-	cursor, err := w.Events.Open(ctx, eventstore.At(a.raw, from), eventstore.After(a.raw), since)
-	if err != nil || cursor == nil {
+	s := &scan{Workers: w, until: eventstore.After(a.raw), since: since}
+	defer s.close(ctx)
+	if err := s.open(ctx, eventstore.At(a.raw, from)); err != nil {
 		return err
 	}
-	defer w.closeCursor(ctx, cursor)
-	for {
-		documents, err := mongox.Within(ctx, readTimeout, cursor.Next)
-		if errors.Is(err, eventstore.ErrEnd) {
-			return nil
-		}
-		if err != nil {
+	for !s.ended {
+		if err := s.page(ctx); err != nil {
 			return err
 		}
-		a.read += len(documents)
-		if page := w.readable(documents); len(page) > 0 {
-			each(page)
+		a.read += len(s.pending) + s.unreadable
+		if len(s.pending) > 0 {
+			each(s.pending)
 		}
+		s.pending, s.unreadable = nil, 0
 	}
+	return nil
 }

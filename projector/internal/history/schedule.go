@@ -143,12 +143,7 @@ func (s *Scheduler) due(last job.Latest, live int64) (bool, error) {
 // start creates the sweep that follows the last one. A sweep of a replaced generation would never
 // end, so it is cancelled.
 func (s *Scheduler) start(ctx context.Context, projection string, generation int64, last job.Latest) error {
-	grace := min(sweepGrace, s.options.Interval).Milliseconds()
-	params := any(Params{GraceMillis: grace})
-	if s.options.Content {
-		params = Params{Repair: true, GraceMillis: grace}
-	}
-	raw, err := bson.Marshal(params)
+	params, err := bson.Marshal(Params{Repair: s.options.Content, GraceMillis: min(sweepGrace, s.options.Interval).Milliseconds()})
 	if err != nil {
 		return fmt.Errorf("encode the parameters: %w", err)
 	}
@@ -161,7 +156,7 @@ func (s *Scheduler) start(ctx context.Context, projection string, generation int
 		return err
 	}
 	_, err = s.options.Jobs.Create(ctx, job.Job{
-		ID: id, Kind: job.Reconcile, Projection: projection, Generation: generation, Params: raw,
+		ID: id, Kind: job.Reconcile, Projection: projection, Generation: generation, Params: params,
 		Who: "projector " + s.options.Pod, Why: "PENSTOCK_RECONCILE",
 	})
 	return err
