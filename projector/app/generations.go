@@ -62,9 +62,9 @@ func (h *upkeep) parkedKinds() []operate.ParkedKind {
 // that has just begun reaches this process within that time.
 const away = 5 * time.Second
 
-// smallJob is how many events the store of a small job has at most, with jobs that read rate events
-// a second; 0 for no limit. One process reads them in less time than others need to take a part of
-// the job, and than an operator waits for its progress.
+// smallJob is how many events a small job reads at most. rate is how many events a second all jobs
+// may read; 0 for no limit. Other processes could not take a part of a small job before it is done,
+// and it needs no progress, because it lasts seconds.
 func smallJob(rate int) int64 {
 	const most, seconds = 10_000, 2
 	if rate == 0 {

@@ -127,20 +127,12 @@ type rereader struct {
 }
 
 func newRereader(ctx context.Context, s *stores, fields event.Fields) (*rereader, error) {
-	reader, err := event.NewReader(fields)
-	if err != nil {
-		return nil, err
-	}
 	history, err := eventstore.NewReader(s.events, fields, zerolog.Nop())
 	if err != nil {
 		return nil, err
 	}
-	kind, err := history.LearnIDs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	reader.Only(kind)
-	return &rereader{s.events, reader}, nil
+	reader, err := publishersReader(ctx, history, fields)
+	return &rereader{s.events, reader}, err
 }
 
 // read reads the event of a record. why is the reason if the event cannot be published.

@@ -176,15 +176,10 @@ func (c *republishCommand) each(ctx context.Context, e *environment, history *ev
 // messages are the same again. If MongoDB ends the cursor, in a failover or because a low
 // rate left it idle for 10 minutes, the scanner continues where it stopped.
 func (c *republishCommand) eachIn(ctx context.Context, o Options, history term.Source, from, until eventstore.Position, do func(context.Context, event.Event) error) (broken int64, err error) {
-	reader, err := event.NewReader(o.Config.Fields)
+	reader, err := publishersReader(ctx, history, o.Config.Fields)
 	if err != nil {
 		return 0, err
 	}
-	kind, err := history.LearnIDs(ctx)
-	if err != nil {
-		return 0, err
-	}
-	reader.Only(kind)
 	var last event.Event
 	err = term.NewScanner(history, term.ScanOptions{Logger: o.Logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
 		for _, document := range documents {
@@ -208,6 +203,18 @@ func (c *republishCommand) eachIn(ctx context.Context, o Options, history term.S
 		return nil
 	})
 	return broken, err
+}
+
+// publishersReader returns a reader that reads events as the publisher does: with ids of the type
+// that the event store has.
+func publishersReader(ctx context.Context, history term.Source, fields event.Fields) (*event.Reader, error) {
+	reader, err := event.NewReader(fields)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := history.LearnIDs(ctx)
+	reader.Only(kind)
+	return reader, err
 }
 
 // duplicates describes what the topic's duplicate detection does with events that are sent

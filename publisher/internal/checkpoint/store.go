@@ -218,14 +218,9 @@ func (c *Claim) Save(ctx context.Context, p Position) error {
 	if err != nil {
 		return fmt.Errorf("save checkpoint %s: %w", c.store.stream, err)
 	}
-	result, err := c.store.checkpoints.UpdateOne(ctx, bson.D{
-		{Key: "_id", Value: c.store.stream},
-		{Key: "epoch", Value: c.Epoch},
-		// Epochs begin at 1 again if an operator deletes the document, but claims are unique.
-		{Key: "claim", Value: c.id},
-		// A retry of this save must match what its first attempt wrote.
-		{Key: "revision", Value: bson.D{{Key: "$lte", Value: revision}}},
-	}, update)
+	// A retry of this save must match the document that its first attempt wrote.
+	notNewer := bson.E{Key: "revision", Value: bson.D{{Key: "$lte", Value: revision}}}
+	result, err := c.store.checkpoints.UpdateOne(ctx, append(c.held(), notNewer), update)
 	switch {
 	case err != nil:
 		c.store.metrics.saves.WithLabelValues(resultError).Inc()
@@ -238,11 +233,15 @@ func (c *Claim) Save(ctx context.Context, p Position) error {
 	return nil
 }
 
+// held selects the checkpoint while this claim is the last one. Epochs begin at 1 again if an
+// operator deletes the document, but claims are unique.
+func (c *Claim) held() bson.D {
+	return bson.D{{Key: "_id", Value: c.store.stream}, {Key: "epoch", Value: c.Epoch}, {Key: "claim", Value: c.id}}
+}
+
 // RecordIDs stores the type of the aggregates' ids. It fails like [Claim.Save].
 func (c *Claim) RecordIDs(ctx context.Context, kind event.IDKind) error {
-	result, err := c.store.checkpoints.UpdateOne(ctx, bson.D{
-		{Key: "_id", Value: c.store.stream}, {Key: "epoch", Value: c.Epoch}, {Key: "claim", Value: c.id},
-	}, bson.D{{Key: "$set", Value: bson.D{{Key: "aggregateIds", Value: kind}}}})
+	result, err := c.store.checkpoints.UpdateOne(ctx, c.held(), bson.D{{Key: "$set", Value: bson.D{{Key: "aggregateIds", Value: kind}}}})
 	if err == nil && result.MatchedCount == 0 {
 		err = ErrFenced
 	}
