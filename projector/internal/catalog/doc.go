@@ -77,11 +77,11 @@
 //
 // # A late coordinator
 //
-// A coordinator that was stopped for longer than its lease continues in the middle of a
-// step. Its writes to the catalog name the revision that it read. If its successor has written
-// the entry, they match nothing; otherwise what they say is still true. It can repeat three other
-// things: create jobs under the ids that they already have, remove data of a generation whose
-// number is never used again, and rename.
+// A coordinator that was stopped for longer than its lease continues in the middle of a step.
+// Its writes to the catalog name the revision that it read. If its successor has written the
+// entry, these writes match nothing. Otherwise their content is still right. It can repeat three
+// other things: create jobs under the ids that they already have, remove data of a generation
+// whose number is never used again, and rename.
 //
 // # Promotion
 //
@@ -91,9 +91,9 @@
 // models, which the new generation cannot have (--allow-missing). Documents that are written
 // between this check and the rename, within seconds, are not found.
 //
-// The live stream settles an event when both generations have it, and the live one is neither
-// swept nor repaired from the catching up on. So after a promotion readers lack at most events
-// whose messages are not settled (package engine).
+// The live stream settles an event when both generations have it, and from the state catching up
+// on, the live generation is neither swept nor repaired. So after a promotion readers lack at
+// most events whose messages are not settled (package engine).
 //
 // What has changed in the layout of the live collection is copied. An index is then built on
 // a full collection, which can take long. So the check and the copy run beside the steps of other

@@ -18,7 +18,7 @@ const OwnersName = "pipeline_owners"
 
 // ErrUnsettled says that the owner of a name has come and gone while it was read, as while a
 // replica set elects its primary. A later attempt succeeds.
-var ErrUnsettled = errors.New("its owner was there and gone several times; the replica set may be electing its primary")
+var ErrUnsettled = errors.New("its owner record appeared and disappeared several times; the replica set may be electing its primary")
 
 // Owners returns the collection pipeline_owners of db. A majority confirms each write,
 // and reads go to the primary.

@@ -29,15 +29,16 @@
 //
 // # Trouble
 //
-// There is one waiting room for aggregates, the parked list. If the store answers and an
-// aggregate cannot go on, the handler parks it, and its events are done: package history
-// continues it from the event store. So a session never waits for one of its aggregates.
+// Aggregates wait only in the parked list. If the store answers and an aggregate cannot go on,
+// the handler parks it, and its events are done: package history continues it from the event
+// store. So a session never waits for one of its aggregates.
 //
-// If the store does not answer, the whole session waits. It settles nothing, and tries the
-// same events again with a backoff, one call at a time, while the keeper renews the lock. The
-// handler is told since when, so that it can tell an outage from an aggregate that cannot
-// go on. At the end of the tenure, and when the process stops, a session that waits leaves its
-// events to the broker: they are not settled, and closing the session counts no delivery.
+// If the store does not answer, the whole session waits. It settles nothing, and tries the same
+// events again with a backoff, one call at a time, while the keeper renews the lock. The session
+// passes the time of the first failure to the handler, so that the handler can distinguish an
+// outage from an aggregate that cannot go on. At the end of the tenure, and when the process
+// stops, a session that waits leaves its events to the broker: they are not settled, and closing
+// the session counts no delivery.
 //
 // A message is missing because the topic never got it, or because the receiver of the SDK has
 // changed the order, see below. The handler reads the missing event from the event store in

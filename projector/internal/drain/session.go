@@ -45,7 +45,7 @@ type session struct {
 	returned chan *call
 	trouble  trouble
 	times
-	// madeRoom says that the session has ended for others.
+	// madeRoom says that the session has ended to free its slot for another session.
 	madeRoom bool
 }
 

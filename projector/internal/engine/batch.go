@@ -94,7 +94,8 @@ type unit struct {
 	// trouble is the error that stops the unit in this call.
 	trouble error
 	// answered says that the store has answered, so that trouble comes from the unit alone.
-	// unparkable says that it comes from a promotion or from the parking list.
+	// unparkable says that the trouble comes from a promotion or from the parked list, so the
+	// unit is not parked.
 	answered, unparkable bool
 	// conflict is the last refusal because another document has a unique value.
 	conflict *projection.Error

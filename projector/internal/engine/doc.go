@@ -82,16 +82,16 @@
 // projection, ends the call in one of these states:
 //
 //	              ┌──▶ done     every event is applied, or was before
-//	attempt ──────┼──▶ parked   an event cannot be applied, or not now: what came before it
-//	              │             is written, and what comes after it is acknowledged
+//	attempt ──────┼──▶ parked   an event cannot be applied, for good or for now: the events
+//	              │             before it are written, and those after it acknowledged
 //	              └──▶ retry    a store does not answer, or a promotion pauses the writes:
 //	                            the caller offers the events again
 //
 // A unit that lacks an event reads it from the event store. If the store answers and the unit
 // cannot go on, it is parked at once: as missing if the event store does not have the event, as
 // conflict if another document has a unique value, as unavailable if a store fails for the unit
-// twice while it takes writes of others. These three resume by themselves from the event
-// store. Everything else says nothing about the unit, and is a retry.
+// twice while it takes writes of others. These three resume by themselves from the event store.
+// Every other failure need not come from the unit, so the verdict is a retry.
 //
 // An expression that fails, an operator that does not fit and a document that MongoDB
 // refuses park a unit until an operator has it retried. Parking concerns one

@@ -63,8 +63,8 @@ func verdicts(results []model.Verdict) string {
 	return strings.Join(list, "/")
 }
 
-// fresh is the time of events that are offered for the first time, again that of events that
-// could not be finished before.
+// fresh and again are values of since: fresh for events that are offered for the first time,
+// again for events that an earlier call could not finish.
 var fresh, again = time.Time{}, time.Unix(1, 0)
 
 // process processes events and expects the verdicts want and no error.

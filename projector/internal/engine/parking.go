@@ -169,9 +169,9 @@ func (b *batch) parkHanging(ctx context.Context) {
 	b.parkRest(ctx, hanging)
 }
 
-// answers reports whether the store has answered a write since the caller could not finish
-// the events for the first time. If it has not, the reason is most likely the store, and not
-// the units.
+// answers reports whether the store has answered a write since the caller could not finish the
+// events for the first time. If the store has answered no write, most likely the store causes
+// the trouble, and not the units.
 func (b *batch) answers() bool {
 	return !b.since.IsZero() && b.answered.Load() >= b.since.UnixNano()
 }

@@ -312,8 +312,7 @@ func (w *simulation) behind(id string, watermark int64) {
 }
 
 // TestRepairParksWhatItTakesBack checks a read model that has events after one that cannot be
-// folded: the broker has lost that event, and to a projector the ids only increase. The next
-// live event must not be applied to the repaired read model.
+// folded. The next live event must not be applied to the repaired read model.
 func TestRepairParksWhatItTakesBack(t *testing.T) {
 	t.Parallel()
 	const definition = "projections: [{name: p, collection: things, on: {Add: {inc: {n: payload.n}}, Bad: {inc: {n: payload.none}}}}]"

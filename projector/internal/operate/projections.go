@@ -23,7 +23,7 @@ type projectionsCommands struct {
 	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
 	Retry   projectionsRetryCommand   `cmd:"" help:"Repeat a build that has failed, by the same definition."`
 	Cancel  projectionsCancelCommand  `cmd:"" help:"Cancel the build of a projection, also one that has failed. The live generation stays. The declared definition is not built until \"projector projections rebuild\" asks for it or another definition is declared."`
-	Retire  projectionsRetireCommand  `cmd:"" help:"Retire a projection that no running projector declares, without waiting for one that does not. Nothing writes its read model any more."`
+	Retire  projectionsRetireCommand  `cmd:"" help:"Retire a projection that no running projector declares, at once. Nothing writes its read model any more."`
 	Drop    projectionsDropCommand    `cmd:"" help:"Delete the read model of a retired projection, or the collections that a projection has left behind."`
 }
 

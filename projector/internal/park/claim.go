@@ -222,8 +222,8 @@ func (s *Store) change(ctx context.Context, c model.Claimed, set bson.D, unset .
 	return m.Head, nil
 }
 
-// deathAttempts is the number of attempts for which a death counts: a process needs longer to
-// start again than the first waits last.
+// deathAttempts is how many attempts a death during a replay counts for: the process needs longer
+// to start again than the first waits last.
 const deathAttempts = 2
 
 // seldomAttempts is the number of attempts that a marker with seldom attempts begins with:

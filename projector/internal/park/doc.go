@@ -20,14 +20,14 @@
 // # Reasons that pass
 //
 // Some reasons are transient: an event is missing, another document has a unique value, or a
-// store does not answer for the aggregate. The marker then has the time of its next attempt
-// and all data that a replay needs. Package resume claims it, replays the aggregate and
-// deletes it. The waits between attempts double, from 200 ms to a minute, so that an event
-// that is late by a moment costs one replay. Another transient reason mostly ends only when
-// somebody acts: the first events are lost (history). There can be as many
-// such markers as aggregates, so their attempts are up to an hour apart. If a session finds
-// that the read model has passed the event at which the aggregate is parked, the marker is
-// due immediately.
+// store does not answer for the aggregate. The marker then has the time of its next attempt and
+// all data that a replay needs. Package history claims the marker, replays the aggregate and
+// deletes the marker. The waits between attempts double, from 200 ms to a minute, so that an
+// event that is late by a moment costs one replay. The reason history is transient too: the
+// first events are lost. Mostly it ends only when an operator acts. There can be as many such
+// markers as aggregates, so their attempts are up to an hour apart. If a session finds that the
+// read model has passed the event at which the aggregate is parked, the marker is due
+// immediately.
 //
 // # Dead processes
 //
@@ -46,24 +46,19 @@
 //
 // # Discarding
 //
-// An operator can accept that an aggregate stays behind. Discard keeps the marker and
-// adds who discarded it and why. Without the marker, the aggregate would be parked again
-// at its next event. If event ids only increase, the next event would even be applied
-// over the missing ones. With the marker, the read model stays at its watermark, later
-// events are acknowledged and remain in the event store, and a retry resumes the
-// aggregate without a loss. A discarded marker is not counted as parked. A discard
-// applies to one event: if the aggregate is parked at another event later, the marker is
-// no longer discarded.
+// An operator can accept that an aggregate stays behind. Discard keeps the marker and adds who
+// discarded it and why. Without the marker, the aggregate would be parked again at its next
+// event. With the marker, the read model stays at its watermark, later events are acknowledged
+// and remain in the event store, and a retry resumes the aggregate without a loss. A discarded
+// marker is not counted as parked. A discard applies to one event: if the aggregate is parked at
+// another event later, the marker is no longer discarded.
 //
 // # No cache
 //
-// The list is read from MongoDB each time, at majority read concern. With a stale
-// "parked", an event of a resumed aggregate would be acknowledged without being applied.
-// With a stale "not parked", if event ids only increase, an event would be applied over
-// the one that failed. The engine reads the list only if it matters: before it treats
-// missing events as a gap, and always if ids only increase. If event ids have no gaps, a
-// permanent marker has no effect once the read model has the marker's event, because
-// another delivery could apply it.
+// The list is read from MongoDB each time, at majority read concern. With a stale "parked", an
+// event of a resumed aggregate would be acknowledged without being applied. The engine reads the
+// list only before it treats missing events as a gap. A permanent marker has no effect once the
+// read model has the marker's event, because another delivery could apply it.
 //
 // # Advance confirms
 //

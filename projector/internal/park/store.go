@@ -157,8 +157,8 @@ func (s *Store) serving() []Served {
 	return s.served
 }
 
-// Soon is signalled when this process has parked an aggregate that resumes by itself. It is due
-// after the first wait.
+// Soon is signalled when this process has parked an aggregate that resumes by itself. The
+// aggregate is due after the first wait.
 func (s *Store) Soon() <-chan struct{} { return s.soon }
 
 // notify makes Run count soon.

@@ -10,9 +10,8 @@
 //	   │    the time is over
 //	   └───────────────────────────▶ timeout     with watermark and head
 //
-// If the ids of an aggregate's events are 1, 2, 3 and so on, a read model with the
-// watermark n has every event up to n. So the answer "applied" is exact. If ids only
-// increase, the answer means that the watermark is at least the asked id.
+// The ids of an aggregate's events are 1, 2, 3 and so on, so a read model with the watermark n
+// has every event up to n, and the answer "applied" is exact.
 //
 // # What the answer rests on
 //

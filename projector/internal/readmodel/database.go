@@ -64,15 +64,15 @@ const abortTimeout = 2 * time.Second
 // mongoDatabase is MongoDB.
 type mongoDatabase struct {
 	db *mongo.Database
-	// sessions are those in which no transaction runs.
+	// sessions are the sessions without a running transaction.
 	sessions *sessions
 }
 
 // sessions are kept for the next transaction. If the server did not answer the last transaction
-// of a session, it may have kept it open, and the next one in the same session ends it. If the
-// process is killed, the server ends its transactions after transactionLifetimeLimitSeconds, a
-// minute by default. Until then the aggregates of the transaction wait; others do not
-// (sidewatermark.go).
+// of a session, it may have kept that transaction open. The next transaction in the same session
+// ends it. If the process is killed, the server ends its transactions after
+// transactionLifetimeLimitSeconds, a minute by default. Until then the aggregates of the
+// transaction wait; others do not (sidewatermark.go).
 type sessions struct {
 	mu   sync.Mutex
 	free []*mongo.Session

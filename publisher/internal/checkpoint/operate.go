@@ -65,9 +65,9 @@ func (s *Store) Move(ctx context.Context, read *State, holder string, to Positio
 	return s.change(ctx, read, set, unset)
 }
 
-// Release gives a checkpoint that was read to the pipeline here, for holder, in the way of
-// [Store.Move]. The next term continues at the position, or scans if the event store is another
-// one.
+// Release makes the pipeline here the owner of the checkpoint read. As with [Store.Move], holder
+// is who does it. The next term continues at the position, or scans if the event store is
+// another one.
 func (s *Store) Release(ctx context.Context, read *State, holder string, here Identity) error {
 	here.CollectionUUID = ""
 	if read.Identity != nil && read.Identity.sameSource(here) {

@@ -43,8 +43,7 @@ type Availability struct {
 	lasting atomic.Bool // trouble is not over
 
 	mu sync.Mutex
-	// connecting ends when a connection is opened, and sending when a send is accepted, which ends
-	// both.
+	// An opened connection ends connecting. An accepted send ends connecting and sending.
 	connecting, sending trouble
 }
 
@@ -89,8 +88,8 @@ func (a *Availability) Connected() {
 // Accepted says that the topic has accepted a send.
 func (a *Availability) Accepted() { a.end(&a.connecting, &a.sending) }
 
-// TermEnded says that this process no longer publishes, so it no longer knows whether the
-// topic works. Refusals last over terms.
+// TermEnded says that this process no longer publishes, so it no longer knows whether the topic
+// works. Refusals are kept over terms.
 func (a *Availability) TermEnded() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

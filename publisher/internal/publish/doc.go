@@ -42,7 +42,7 @@
 // # Memory
 //
 // The events in flight have a bound, in number and in bytes, and a large message is sent alone.
-// At the bound Submit waits, and so the reading of the stream. A key that is blocked leaves the
+// At the bound Submit waits, so the stream is not read further. A key that is blocked leaves the
 // others alone until its own events fill the bound.
 //
 // The checkpoint waits for the oldest event that is not acknowledged, while later ones are

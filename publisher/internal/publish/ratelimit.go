@@ -23,7 +23,7 @@ const (
 	// rateDecrease is the part of the accepted rate that is kept after a throttling.
 	rateDecrease = 0.85
 	// slowGrowth is the growth of the rate in a second of use, because each further throttling
-	// costs a wait. Above knownUpTo times the throttled rate nothing is known, and the rate
+	// costs a wait. Above knownUpTo times the throttled rate the limit is unknown, so the rate
 	// doubles.
 	slowGrowth = 1.005
 	knownUpTo  = 1.25
@@ -164,7 +164,7 @@ func (l *rateLimit) refused(err error) {
 	wait := min(busyWait<<min(l.refusals, 8), maxBusyWait)
 	l.refusals++
 	l.until = now.Add(wait + rand.N(wait/10))
-	l.accepted, l.counted = 0, l.until // the average is not of the time in which nothing is sent
+	l.accepted, l.counted = 0, l.until // the average leaves out the time in which nothing is sent
 	l.logger.Warn().Err(err).Stringer("wait", l.until.Sub(now).Round(time.Millisecond)).Float64("eventsPerSecond", float64(l.limiter.Limit())).
 		Msg("broker is busy; pausing sends, then sending more slowly")
 }

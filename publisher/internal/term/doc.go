@@ -59,10 +59,10 @@
 //
 // A position belongs to one collection, whose UUID the checkpoint records. If that collection
 // was renamed, dropped or replaced, the change stream still has what was inserted into it
-// before, also for a process that was stopped or behind. So the term follows the stream to
-// the invalidate where the collection ended, publishes all of it, saves the position, and the
-// process ends with [ErrReplaced]. No change stream has the documents that the collection with
-// the name holds now: an operator begins with it by "publisher checkpoint set".
+// before, also for a process that was stopped or behind. So the term follows the stream to the
+// invalidate where the collection ended, publishes all of it, saves the position, and the
+// process ends with [ErrReplaced]. No change stream has the documents that are now in the
+// collection of that name: an operator has them published by "publisher checkpoint set".
 //
 // Each scan leaves out the events that are older than the start of the stream, if that was
 // now or a time.

@@ -79,8 +79,8 @@ type Runner struct {
 	// that is scanned; zero means [scanStretch].
 	stretch time.Duration
 
-	// exists says that the events collection has been found once, and absent since when it has
-	// not been there: nil if it is.
+	// exists says that the events collection has been found once. absent is the time since which
+	// it is missing; nil if it is there.
 	exists atomic.Bool
 	absent atomic.Pointer[time.Time]
 
