@@ -284,11 +284,3 @@ func TestTimeToLive(t *testing.T) {
 		equal(t, "counts", counts, sbemu.Counts{DeadLettered: 2})
 	})
 }
-
-// deref returns the fields of a message without pointers.
-func deref(m *azservicebus.Message) []any {
-	return []any{
-		string(m.Body), *m.ContentType, *m.CorrelationID, *m.Subject, *m.ReplyTo, *m.ReplyToSessionID,
-		*m.To, *m.TimeToLive, *m.PartitionKey, m.ApplicationProperties, m.MessageID, m.ScheduledEnqueueTime,
-	}
-}
