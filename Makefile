@@ -86,6 +86,17 @@ simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1
 mutations: ## Put each of a table of defects into the services, and check that histories find it (RUN=regexp of names; about a minute each)
 	MUTATIONS='$(or $(RUN),.)' go test -count 1 -timeout 0 -v -run TestMutationsAreFound ./integration/simulation/mutations
 
+.PHONY: proof
+proof: ## Add a run of random histories to the record (SEEDS and FOR as above), then the mutations (MUTATIONS=regexp of names), and write docs/proof.md
+	@export RECORD=$(CURDIR)/integration/simulation/record; failed=; \
+	$(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),1..300) || failed=yes; \
+	[ -z "$(MUTATIONS)" ] || $(MAKE) --no-print-directory mutations RUN='$(MUTATIONS)' || failed=yes; \
+	$(MAKE) --no-print-directory proof-page && [ -z "$$failed" ]
+
+.PHONY: proof-page
+proof-page: ## Write docs/proof.md from the record
+	go run ./integration/cmd/proof >docs/proof.md
+
 .PHONY: test-projections
 test-projections: ## Run the tests of the projections in this repository
 	@mkdir -p $(BIN)

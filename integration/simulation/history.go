@@ -84,6 +84,13 @@ func (h *History) endTerm(who string) {
 	}
 }
 
+// leads reports whether an instance leads at present.
+func (h *History) leads() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.terms, func(t term) bool { return t.ended.IsZero() })
+}
+
 // leaseDuration is the publishers' default. It is how long an instance may lead at most
 // after its lease was deleted.
 const leaseDuration = 15 * time.Second

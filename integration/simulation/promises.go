@@ -45,7 +45,7 @@ type promise struct {
 
 // promises are checked after each history.
 var promises = []promise{
-	{"G1, G2: every event reaches the topic, first occurrences in order", checkTopic},
+	{"G1, G2, G7: every event reaches the topic, also if the oplog is lost, and first occurrences in order", checkTopic},
 	{"G1: the checkpoint is never ahead of the topic", checkCheckpoint},
 	{"G3, G8: read models equal the fold of the event store", checkReadModels},
 	{"G4: at most one instance leads", func(_ context.Context, o *outcome) ([]string, error) {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/simulation/record"
 	"github.com/penstock-cdc/penstock/integration/virtual"
 )
 
@@ -18,12 +21,19 @@ type Result struct {
 	// Breaches describe the promises that were broken; empty if all were kept.
 	Breaches []string
 	History  *History
-	// Events, Answers and Virtual count the events, the answers to readers of /applied, and
-	// the virtual time.
-	Events, Answers int
-	Virtual         time.Duration
-	// Settled is how long the pipelines needed after the last fault.
-	Settled time.Duration
+	// Tally counts what the history contained.
+	record.Tally
+	// States has a hash of each state in which a fault met a pipeline.
+	States []uint64
+}
+
+// Promises returns the promises that each history is held against.
+func Promises() []string {
+	names := make([]string, len(promises))
+	for i, p := range promises {
+		names[i] = p.name
+	}
+	return names
 }
 
 // Run runs the history of a plan. Call it in a bubble of testing/synctest. history records
@@ -79,8 +89,8 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 			return nil, err
 		}
 	}
-	result.Settled = time.Since(calm)
-	history.add("world", "settled after %v", result.Settled)
+	result.Slowest = time.Since(calm)
+	history.add("world", "settled after %v", result.Slowest)
 	for _, o := range outcomes {
 		breaches, err := o.breaches(ctx)
 		if err != nil {
@@ -90,10 +100,16 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	}
 	stopObserving()
 	beside.Wait()
+	result.Histories, result.Faults = 1, make(map[string]int)
 	for _, o := range outcomes {
 		result.Events += len(o.written)
 		result.Answers += o.asks.answered
+		result.States = slices.AppendSeq(result.States, maps.Keys(o.world.met))
+		for kind, n := range o.world.struck {
+			result.Faults[kind] += n
+		}
 	}
+	result.Requests = servers.requests()
 	each(func(o *outcome) { failures <- o.world.end() })
 	for range outcomes {
 		err = errors.Join(err, <-failures)
@@ -134,6 +150,7 @@ func (w *World) strike(ctx context.Context) {
 					f = w.plan.of(f)
 				}
 				w.history.add(w.named("fault"), "%s", f.String())
+				defer w.meet(f)()
 				faultKinds[f.Kind].run(ctx, w, f)
 			}
 		})

@@ -106,6 +106,21 @@ func newServers(p *Plan, folder string) (*servers, error) {
 // kubeconfig is the path of the file with the API server's address.
 func (s *servers) kubeconfig() string { return filepath.Join(s.folder, "kubeconfig.yaml") }
 
+// requests counts the requests to MongoDB.
+func (s *servers) requests() int {
+	all := []*mongodbServer{s.mongo}
+	if s.stores != s.mongo {
+		all = append(all, s.stores)
+	}
+	sum := 0
+	for _, server := range all {
+		for _, n := range server.CommandsByDatabase() {
+			sum += n
+		}
+	}
+	return sum
+}
+
 // close ends the servers.
 func (s *servers) close(ctx context.Context) error {
 	err := errors.Join(s.bus.Close(), s.kube.close(), s.mongo.close(ctx))

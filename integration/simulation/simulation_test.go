@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/simulation/record"
 	"github.com/penstock-cdc/penstock/integration/virtual"
 )
 
@@ -32,6 +33,7 @@ const length = 5 * time.Minute
 //	TIMES=N             each seed N times, and in how many it fails
 //	SHRINK=yes          remove faults while the history still fails
 //	PARALLEL=N          how many histories run at once; one for each core by default
+//	RECORD=FOLDER       add the run to the record in this folder (make proof)
 //
 // Histories run in child processes with one thread for Go code each: then they need less of
 // the processor, differ less from run to run, and one that stands still ends only its child.
@@ -46,31 +48,34 @@ func TestHistories(t *testing.T) {
 		}
 		end = time.Now().Add(d)
 	}
-	var total tally
 	if file := os.Getenv(childFile); file != "" {
-		t.Run(fmt.Sprint(first), func(t *testing.T) { total.count(check(t, NewPlan(first, length))) })
-		total.write(t, file)
+		t.Run(fmt.Sprint(first), func(t *testing.T) { write(t, check(t, NewPlan(first, length)), file) })
 		return
 	}
 	began := time.Now()
-	defer func() { total.print(time.Since(began)) }()
+	total := tally{States: make(map[uint64]bool)}
 	var running sync.WaitGroup
-	defer running.Wait()
 	places := make(chan struct{}, parallel())
+	ran := first
 	for seed := first; seed <= last && (end.IsZero() || time.Now().Before(end)); seed++ {
 		places <- struct{}{}
 		if t.Failed() && failFast() {
 			break
 		}
+		ran = seed
 		running.Go(func() {
 			defer func() { <-places }()
 			part, err := child(t, seed)
-			total.add(part)
+			total.add(seed, part, err != nil)
 			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
+	running.Wait()
+	took := time.Since(began)
+	total.print(took)
+	total.keep(t, first, ran, took)
 }
 
 // childFile is the variable with the file into which a child process writes its tally.
@@ -237,48 +242,46 @@ func seeds(t *testing.T) (first, last uint64) {
 
 // tally adds up histories.
 type tally struct {
-	mu        sync.Mutex
-	Histories int
-	Events    int
-	Answers   int
-	Virtual   time.Duration
-	Faults    map[string]int
-	Slowest   time.Duration
+	mu sync.Mutex
+	record.Tally
+	// States has a hash of each state that a fault has met, and Curve how many there were after
+	// some histories.
+	States map[uint64]bool
+	Curve  []record.Point
+	Failed []uint64
 }
 
-// count adds a history.
-func (c *tally) count(r *Result) {
+// add adds what a child process has counted.
+func (c *tally) add(seed uint64, part *tally, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if failed {
+		c.Failed = append(c.Failed, seed)
+	}
+	c.Add(&part.Tally)
+	maps.Copy(c.States, part.States)
+	// The points of the curve are 1, 2, 5, 10, 20, 50 …
+	for digit := c.Histories; digit > 0; digit /= 10 {
+		if digit%10 > 0 && digit >= 10 {
+			return
+		}
+		if digit == 1 || digit == 2 || digit == 5 {
+			c.Curve = append(c.Curve, record.Point{Histories: c.Histories, States: len(c.States)})
+		}
+	}
+}
+
+// write writes the tally of a history for the parent process.
+func write(t *testing.T, r *Result, file string) {
+	t.Helper()
 	if r == nil {
 		return
 	}
-	one := tally{Histories: 1, Events: r.Events, Answers: r.Answers, Virtual: r.Virtual, Slowest: r.Settled, Faults: make(map[string]int)}
-	for _, f := range r.Plan.Faults {
-		one.Faults[f.Kind]++
+	c := tally{Tally: r.Tally, States: make(map[uint64]bool)}
+	for _, state := range r.States {
+		c.States[state] = true
 	}
-	c.add(&one)
-}
-
-// add adds another tally.
-func (c *tally) add(other *tally) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.Histories += other.Histories
-	c.Events += other.Events
-	c.Answers += other.Answers
-	c.Virtual += other.Virtual
-	c.Slowest = max(c.Slowest, other.Slowest)
-	if c.Faults == nil {
-		c.Faults = make(map[string]int)
-	}
-	for kind, n := range other.Faults {
-		c.Faults[kind] += n
-	}
-}
-
-// write writes the tally for the parent process.
-func (c *tally) write(t *testing.T, file string) {
-	t.Helper()
-	text, err := json.Marshal(c)
+	text, err := json.Marshal(&c)
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)
 	}
@@ -289,11 +292,26 @@ func (c *tally) write(t *testing.T, file string) {
 
 // print prints the sums and the faults of each kind.
 func (c *tally) print(took time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fmt.Printf("%d histories with %d events, %d answers of /applied and %v of virtual time in %v (%.1f a minute), each held against %d promises; the slowest settled in %v\n",
-		c.Histories, c.Events, c.Answers, c.Virtual.Round(time.Second), took.Round(time.Second), float64(c.Histories)/took.Minutes(), len(promises), c.Slowest.Round(time.Second))
+	fmt.Printf("%d histories with %d events, %d answers of /applied, %d requests to MongoDB and %v of virtual time in %v (%.1f a minute), each held against %d promises; faults met %d different states; the slowest settled in %v\n",
+		c.Histories, c.Events, c.Answers, c.Requests, c.Virtual.Round(time.Second), took.Round(time.Second), float64(c.Histories)/took.Minutes(), len(promises), len(c.States), c.Slowest.Round(time.Second))
 	for _, kind := range slices.Sorted(maps.Keys(faultKinds)) {
 		fmt.Printf("  %6d  %s\n", c.Faults[kind], kind)
+	}
+}
+
+// keep adds the run to the record, if RECORD names its folder.
+func (c *tally) keep(t *testing.T, first, last uint64, took time.Duration) {
+	t.Helper()
+	folder := os.Getenv("RECORD")
+	if folder == "" {
+		return
+	}
+	origin, err := record.Now()
+	if err == nil {
+		curve := append(slices.Clone(c.Curve), record.Point{Histories: c.Histories, States: len(c.States)})
+		err = record.Append(folder, record.RunsFile, record.Run{Origin: origin, First: first, Last: last, Failed: c.Failed, Tally: c.Tally, Took: took.Round(time.Second), States: slices.Compact(curve)})
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -64,6 +64,11 @@ type World struct {
 	// last definition may never become live by itself.
 	definition int
 	unbuilt    bool
+	// striking counts the faults that last at present, struck those of each kind until now, and
+	// met has a hash of each state in which one began.
+	striking int
+	struck   map[string]int
+	met      map[uint64]bool
 	// commands counts the commands that operators have run, and misused are those that do not
 	// exist.
 	commands int
@@ -101,7 +106,7 @@ var prefixes = []string{"", "second-"}
 
 // newWorld prepares one pipeline of the servers.
 func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
-	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64)}
+	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, struck: make(map[string]int), met: make(map[uint64]bool), lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64)}
 	if _, err := w.events().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
@@ -279,6 +284,13 @@ func (p *process) host() *virtual.Host {
 		return p.world.network.NewHost("nowhere")
 	}
 	return p.running.Host()
+}
+
+// runs reports whether the process runs.
+func (p *process) runs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running != nil
 }
 
 // queries is the address at which a projector that runs answers GET /applied; empty if it

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/simulation/record"
 )
 
 // top is the top of the repository.
@@ -65,13 +67,30 @@ func TestMutationsAreFound(t *testing.T) {
 			folder := t.TempDir()
 			overlay := overlay(t, m, folder)
 			if m.Blind != "" {
-				elsewhere(t, m, overlay)
+				keep(t, record.Mutation{Name: m.Name, Test: elsewhere(t, m, overlay)})
 				return
 			}
 			program := filepath.Join(folder, "simulation.test")
 			compile(t, program, "-overlay", overlay)
-			hunt(t, m, program, sound)
+			seed, promise := hunt(t, m, program, sound)
+			keep(t, record.Mutation{Name: m.Name, Seed: seed, Promise: promise})
 		})
+	}
+}
+
+// keep adds a trial to the record, if RECORD names its folder.
+func keep(t *testing.T, m record.Mutation) {
+	t.Helper()
+	folder := os.Getenv("RECORD")
+	if folder == "" {
+		return
+	}
+	var err error
+	if m.Origin, err = record.Now(); err == nil {
+		err = record.Append(folder, record.MutationsFile, &m)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -106,12 +125,13 @@ func compile(t *testing.T, program string, args ...string) {
 	}
 }
 
-// elsewhere checks that the test that the table names fails with the defect.
-func elsewhere(t *testing.T, m Mutation, overlay string) {
+// elsewhere checks that the test that the table names fails with the defect, and returns its
+// name; empty if it does not.
+func elsewhere(t *testing.T, m Mutation, overlay string) string {
 	t.Helper()
 	if m.Test == "" {
 		t.Errorf("no test finds it: %s", m.Blind)
-		return
+		return ""
 	}
 	folder, name, _ := strings.Cut(m.Test, " ")
 	run := exec.CommandContext(t.Context(), "go", "test", "-count", "1", "-vet=off", "-timeout", "5m", "-overlay", overlay, "-run", "^"+name+"$", "./"+folder)
@@ -120,9 +140,10 @@ func elsewhere(t *testing.T, m Mutation, overlay string) {
 	// A test can also panic. One that does not end has found nothing.
 	if err == nil || !strings.Contains(string(out), name) || strings.Contains(string(out), "[build failed]") || strings.Contains(string(out), "panic: test timed out") {
 		t.Errorf("%s does not find it: %v\n%s", m.Test, err, out)
-		return
+		return ""
 	}
 	t.Logf("found by %s; histories are blind for it: %s", m.Test, m.Blind)
+	return m.Test
 }
 
 // Lines of a failed history: its seed, and a promise that is broken.
@@ -137,7 +158,7 @@ func histories(t *testing.T, program string, first, last, times int) (string, er
 	t.Helper()
 	run := exec.CommandContext(t.Context(), program, "-test.run", "TestHistories", "-test.failfast", "-test.timeout", "0")
 	run.Dir = ".."
-	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), fmt.Sprintf("TIMES=%d", times), "GOGC=400", "TMPDIR="+t.TempDir())
+	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), fmt.Sprintf("TIMES=%d", times), "RECORD=", "GOGC=400", "TMPDIR="+t.TempDir())
 	out, err := run.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -146,10 +167,12 @@ func histories(t *testing.T, program string, first, last, times int) (string, er
 	return string(out), err
 }
 
-// hunt looks for the defect with program. A history that fails without the defect too, with
-// sound, shows nothing.
-func hunt(t *testing.T, m Mutation, program string, sound func() string) {
+// hunt looks for the defect with program. It returns the seed of the history that found it, 0
+// if it is not known, and the promise that it broke, which is empty if none found it. A history
+// that fails without the defect too, with sound, shows nothing.
+func hunt(t *testing.T, m Mutation, program string, sound func() string) (found int, promise string) {
 	t.Helper()
+	const hangs = "a history did not end"
 	began := time.Now()
 	search := func(first, last int) bool {
 		for first <= last {
@@ -159,7 +182,8 @@ func hunt(t *testing.T, m Mutation, program string, sound func() string) {
 			}
 			failed := seed.FindAllStringSubmatch(out, -1)
 			if failed == nil {
-				t.Logf("found after %v: a history did not end\n%s", time.Since(began).Round(time.Second), out[max(0, len(out)-2000):])
+				promise = hangs
+				t.Logf("found after %v: %s\n%s", time.Since(began).Round(time.Second), hangs, out[max(0, len(out)-2000):])
 				return true
 			}
 			for _, f := range failed {
@@ -170,21 +194,22 @@ func hunt(t *testing.T, m Mutation, program string, sound func() string) {
 					t.Logf("seed %d fails without the defect too", n)
 					continue
 				}
-				why := "a history did not end"
+				found, promise = n, hangs
 				if b := breach.FindStringSubmatch(out); b != nil {
-					why = b[1]
+					promise = b[1]
 				}
-				t.Logf("found after %v by seed %d: %s", time.Since(began).Round(time.Second), n, why)
+				t.Logf("found after %v by seed %d: %s", time.Since(began).Round(time.Second), n, promise)
 				return true
 			}
 		}
 		return false
 	}
 	if m.Found > 0 && search(m.Found, m.Found) {
-		return
+		return found, promise
 	}
 	most := cmp.Or(m.Seeds, 40)
 	if !search(1, most) {
 		t.Errorf("not found in %d histories", most)
 	}
+	return found, promise
 }

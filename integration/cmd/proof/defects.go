@@ -1,0 +1,98 @@
+package main
+
+// defect is a defect of Penstock that was found, and mended.
+type defect struct {
+	// what says what went wrong, in one sentence.
+	what string
+	// by says what has found it: a history with its seed, a hostile trial, or a report.
+	by string
+	// commit is the revision that mends it.
+	commit string
+	// test fails with the defect: a test, or a mutation or plan with its name.
+	test kindOfTest
+	name string
+}
+
+// kindOfTest says how a defect is seen again.
+type kindOfTest int
+
+// The kinds of tests.
+const (
+	named    kindOfTest = iota // go test -run NAME
+	mutation                   // make mutations RUN=NAME
+	plan                       // a plan that failed once
+)
+
+// again is the command with which the defect is seen again, once the mend is taken back; a
+// mutation takes it back by itself.
+func (d *defect) again() string {
+	switch d.test {
+	case mutation:
+		return "`make mutations RUN='" + d.name + "'`"
+	case plan:
+		return "plan `" + d.name + "`"
+	default:
+		return "`" + d.name + "`"
+	}
+}
+
+// defects are those that were found, the newest first. Where a seed is named, its plan can be
+// another one today: a plan changes when the world gets new faults.
+var defects = []defect{
+	{
+		what: "After a restore of the state database, a build whose collection was gone wrote into a new one of the same name, and another build waited for ever.",
+		by:   "history, seed 12", commit: "616d71f3", name: "TestBuildWithoutItsCollectionFails",
+	},
+	{
+		what: "Of a collection that was renamed under a backlog, events that had left the memory never reached the topic.",
+		by:   "hostile trial", commit: "91d2f8ac", test: mutation, name: "a term ends with its collection before everything of it is published",
+	},
+	{
+		what: "If the read models were restored and the state database was not, an aggregate that had been parked since the backup stayed behind for ever.",
+		by:   "history, seed 7346", commit: "c24d902e", test: plan, name: "sweep-leaves-restored-read-models-of-parked-aggregates-behind",
+	},
+	{
+		what: "The checkpoint went back with the first change after a scan.",
+		by:   "history, seed 6204", commit: "877ad7f4", name: "TestStreamAfterAScanHasTheTimeOfItsToken",
+	},
+	{
+		what: "An event between the two repairs of a build reached only the live generation, and a promotion took it back from readers.",
+		by:   "history, seed 63, in one of four runs", commit: "79554faf", name: "TestNothingIsRepairedBesideAGenerationThatCanReplaceIt",
+	},
+	{
+		what: "With an operator's clock ahead of the server, a retry of a parked aggregate came late, and each repetition put it off again.",
+		by:   "history, seed 7", commit: "63e14b76", name: "TestRetryIsDueByTheServersClock",
+	},
+	{
+		what: "A pod that a promotion does not wait for changed a part of a view under the old name, and the change was missing in the new document until the next repair.",
+		by:   "history, seed 43", commit: "abe9afe8", test: mutation, name: "a part is changed under the name that a promotion has taken away",
+	},
+	{
+		what: "A first event that came again after a rollout was folded into the part of the former generation, and the write panicked.",
+		by:   "history, seed 241", commit: "5abd3770", test: mutation, name: "a session uses what it has kept for a former generation",
+	},
+	{
+		what: "A repair that had waited for the grace period wrote a document of a generation that was replaced meanwhile.",
+		by:   "history, seed 1105", commit: "9817a47b", test: mutation, name: "a repair writes a document of a generation that was replaced meanwhile",
+	},
+	{
+		what: "A build that was verified while the topic delivered nothing failed after its repair, and stayed so.",
+		by:   "history", commit: "fd416b58", name: "TestGenerationThatWasHeldBackIsVerifiedAgain",
+	},
+	{
+		what: "A sweep parked an aggregate because a promotion had paused its projection.",
+		by:   "history, seed 105, in 3 of 100 runs", commit: "0e30d2a1", name: "TestResumeParksNothingForAPromotion",
+	},
+	{
+		what: "Requests that waited for MongoDB while their client was closed kept a processor busy until they timed out.",
+		by:   "history, seed 140", commit: "5f2f3c33", test: plan, name: "requests-outlive-their-client-in-a-busy-loop",
+	},
+	{
+		what: "A client that was closed with a deadline waited in a busy loop.",
+		by:   "history", commit: "c226b0c6", test: plan, name: "disconnect-with-a-deadline-waits-in-a-busy-loop",
+	},
+	{
+		what: "A broker that answers at once without a session was asked thousands of times a second.",
+		by:   "history", commit: "c226b0c6", test: plan, name: "broker-that-does-not-wait-is-asked-thousands-of-times",
+	},
+}

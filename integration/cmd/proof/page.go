@@ -1,0 +1,192 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/simulation"
+	"github.com/penstock-cdc/penstock/integration/simulation/mutations"
+	"github.com/penstock-cdc/penstock/integration/simulation/record"
+)
+
+const head = `# The record
+
+This page is made by ` + "`make proof`" + `. It says what the [random histories](simulation.md) of this project have shown, run by run, which of the known mutations they find, and which defects were found by what. Everything in it comes from [files](../integration/simulation/record) to which each run adds a line; only the sentence about each defect was typed by hand.
+
+` + "```console" + `
+$ make proof SEEDS=1..300        # or FOR=8h: adds a run, and writes this page again
+$ make proof MUTATIONS=.         # tries the mutations too, about a minute each
+` + "```" + `
+
+`
+
+// page returns the page. trials are in the order in which they were made.
+func page(runs []record.Run, trials []record.Mutation) string {
+	var b strings.Builder
+	b.WriteString(head)
+	histories(&b, runs)
+	held(&b, runs)
+	faults(&b, runs)
+	curve(&b, runs)
+	score(&b, trials)
+	found(&b)
+	return b.String()
+}
+
+// table writes a table with its header.
+func table(b *strings.Builder, header []string, lines [][]string) {
+	line := func(cells []string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
+	line(header)
+	line(slices.Repeat([]string{"---"}, len(header)))
+	for _, cells := range lines {
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
+		}
+		line(cells)
+	}
+	b.WriteString("\n")
+}
+
+// histories lists the runs, the newest first, and their sum.
+func histories(b *strings.Builder, runs []record.Run) {
+	b.WriteString("## Histories\n\n")
+	var sum record.Tally
+	failed := 0
+	var lines [][]string
+	row := func(first, commit, seeds string, t *record.Tally, failed string) []string {
+		return []string{first, commit, seeds, number(t.Histories), fmt.Sprintf("%.1f", t.Virtual.Hours()), number(t.Events), number(t.Requests), number(t.Answers), failed}
+	}
+	for _, r := range slices.Backward(runs) {
+		sum.Add(&r.Tally)
+		failed += len(r.Failed)
+		failures := number(len(r.Failed))
+		if len(r.Failed) > 0 {
+			failures += fmt.Sprintf(": %d", r.Failed)
+		}
+		lines = append(lines, row(r.At.Format(time.DateOnly), "`"+r.Commit+"`", fmt.Sprintf("%d to %d", r.First, r.Last), &r.Tally, failures))
+	}
+	lines = append(lines, row("all", "", "", &sum, number(failed)))
+	table(b, []string{"day", "commit", "seeds", "histories", "virtual hours", "events", "requests to MongoDB", "answers to readers", "failed"}, lines)
+	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet.\n\n")
+}
+
+// id finds the promises in the name of a check.
+var id = regexp.MustCompile(`G\d`)
+
+// held lists the promises with what holds the histories against them.
+func held(b *strings.Builder, runs []record.Run) {
+	b.WriteString("## Promises\n\n")
+	checks := make(map[string][]string)
+	for _, name := range simulation.Promises() {
+		which, what, found := strings.Cut(name, ": ")
+		if !found {
+			which, what = "Liveness", name
+		}
+		ids := id.FindAllString(which, -1)
+		if ids == nil {
+			ids = []string{which}
+		}
+		for _, promise := range ids {
+			checks[promise] = append(checks[promise], what)
+		}
+	}
+	n := 0
+	for _, r := range runs {
+		n += r.Histories
+	}
+	fmt.Fprintf(b, "Each of the %s histories was held against all of them ([what they promise](../ARCHITECTURE.md#what-is-promised)).\n\n", number(n))
+	for _, promise := range slices.Sorted(maps.Keys(checks)) {
+		fmt.Fprintf(b, "### %s\n\n", promise)
+		for _, what := range checks[promise] {
+			fmt.Fprintf(b, "- %s\n", what)
+		}
+		b.WriteString("\n")
+	}
+}
+
+// faults lists how often each kind of fault has struck.
+func faults(b *strings.Builder, runs []record.Run) {
+	b.WriteString("## Faults\n\n")
+	var sum record.Tally
+	for _, r := range runs {
+		sum.Add(&r.Tally)
+	}
+	var lines [][]string
+	for _, kind := range slices.Sorted(maps.Keys(sum.Faults)) {
+		lines = append(lines, []string{kind, number(sum.Faults[kind])})
+	}
+	table(b, []string{"fault", "struck"}, lines)
+}
+
+// curve shows how many new states the histories of the longest run have found.
+func curve(b *strings.Builder, runs []record.Run) {
+	longest := slices.MaxFunc(runs, func(a, b record.Run) int { return cmp.Compare(a.Histories, b.Histories) })
+	b.WriteString("## New states\n\n")
+	fmt.Fprintf(b, "A state is what a fault meets: its kind, how many publishers and projectors run, whether one leads and what it reads from, the step of each build, whether an aggregate is parked, and whether other faults last. In the longest run, of %s histories, the faults had met this many different ones after:\n\n", number(longest.Histories))
+	var lines [][]string
+	before := record.Point{}
+	for _, p := range longest.States {
+		lines = append(lines, []string{number(p.Histories), number(p.States), fmt.Sprintf("%.1f", float64(p.States-before.States)/float64(max(1, p.Histories-before.Histories)))})
+		before = p
+	}
+	table(b, []string{"histories", "states", "new ones a history, since the line above"}, lines)
+}
+
+// score lists the mutations: who finds each, and why histories do not.
+func score(b *strings.Builder, trials []record.Mutation) {
+	tried := make(map[string]record.Mutation)
+	for _, m := range trials {
+		tried[m.Name] = m
+	}
+	b.WriteString("## Mutations\n\n")
+	blind := 0
+	var lines [][]string
+	for _, m := range mutations.Table {
+		by, last := "histories", "not on record"
+		if m.Blind != "" {
+			blind++
+			_, test, _ := strings.Cut(m.Test, " ")
+			by = fmt.Sprintf("`%s`: %s", test, m.Blind)
+		}
+		if trial, ok := tried[m.Name]; ok {
+			result := "not found"
+			switch {
+			case trial.Test != "":
+				result = "found"
+			case trial.Seed > 0:
+				result = fmt.Sprintf("found by seed %d: %s", trial.Seed, trial.Promise)
+			case trial.Found():
+				result = "found: " + trial.Promise
+			}
+			last = fmt.Sprintf("%s, `%s`: %s", trial.At.Format(time.DateOnly), trial.Commit, result)
+		}
+		lines = append(lines, []string{m.Name, by, last})
+	}
+	all := len(mutations.Table)
+	fmt.Fprintf(b, "Each is a defect that `make mutations` puts into the services. Histories find %d of %d (%d %%); a test finds each of the other %d.\n\n", all-blind, all, 100*(all-blind)/all, blind)
+	table(b, []string{"defect", "found by", "last tried"}, lines)
+}
+
+// found lists the defects that were found.
+func found(b *strings.Builder) {
+	b.WriteString("## Defects found\n\nThe commit mends the defect. Where a plan is named, every CI runs it (`integration/simulation/testdata/failed`).\n\n")
+	var lines [][]string
+	for _, d := range defects {
+		lines = append(lines, []string{d.what, d.by, "`" + d.commit + "`", d.again()})
+	}
+	table(b, []string{"defect", "found by", "mended in", "seen again with"}, lines)
+}
+
+// number prints a number with its thousands apart.
+func number(n int) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
