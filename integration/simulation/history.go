@@ -95,8 +95,8 @@ func (h *History) leads() bool {
 // after its lease was deleted.
 const leaseDuration = 15 * time.Second
 
-// overlaps describes the terms that two instances had at the same time. A process that has
-// just started cannot know that a deleted lease has a holder.
+// overlaps describes the terms that two instances had at the same time. The holder of a lease
+// that was deleted detects that at its next renewal.
 func (h *History) overlaps() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

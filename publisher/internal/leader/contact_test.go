@@ -67,7 +67,7 @@ func TestReadOfASecondaryIsNoContact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(quiet())
+		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() { result <- e.Run(ctx, untilDone) }()
 		testkit.Pass(time.Minute)

@@ -33,17 +33,14 @@
 //     ends immediately.
 //   - Its release checks only the record that it observed before, and then overwrites any
 //     record, even a successor's. The guard refuses such a write.
-//   - It takes a missing lock as free, so a candidate would take over while the leader of a
-//     deleted Lease still works. A candidate that saw a leader waits for the duration of
-//     that leader's lease, in which the leader can create the lock again.
 //   - It distinguishes renewals by a Lease's times in whole seconds, and would miss the
 //     second of two within one second. The guard adds the fractions.
 //   - If the answer to a renewal was lost, it repeats the write with the same time, and
 //     candidates count from the first. The guard gives each write a time of its own.
 //   - It looks for a free lock only as often as it renews a held one. The guard makes it
 //     look every Config.PollPeriod, and omits renewals in between.
-//   - It logs every failed request, one or two per second. A lock store that cannot be
-//     reached is logged once, with the remedy.
+//   - It logs every failed request, one or two per second. Its log is discarded: a lock store
+//     that cannot be reached is logged once, with the remedy.
 //   - An elector runs once, so every term has its own.
 //
 // # A process that restarts
@@ -61,4 +58,7 @@
 // of its term only when it continues. The epoch that package checkpoint claims fences its
 // writes. What it still sends can only repeat events that its successor publishes too,
 // because the successor begins at the saved position.
+//
+// The same holds if somebody deletes the lock: a candidate makes it anew and leads, and the
+// former leader detects that when it renews, within Config.RetryPeriod.
 package leader

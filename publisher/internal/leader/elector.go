@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/tools/leaderelection"
@@ -56,9 +57,8 @@ type Elector struct {
 	logger   zerolog.Logger
 	metrics  metrics
 	options  Options
-	// sighting and contact outlive the terms: see guard.
-	sighting sighting
-	contact  contact
+	// contact outlives the terms.
+	contact contact
 }
 
 // New makes an elector on a lock of its own. It fails if config is invalid or the lock has
@@ -142,7 +142,7 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	if e.lock == nil {
 		return e.lead(ctx, work, tenure{end: func() {}})
 	}
-	lock := newGuard(e.lock, e.config, &e.sighting, &e.contact)
+	lock := newGuard(e.lock, e.config, &e.contact)
 	taken := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          lock,
@@ -169,7 +169,7 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		elector.Run(klog.NewContext(electorCtx, forDebugging(klog.FromContext(ctx))))
+		elector.Run(klog.NewContext(electorCtx, logr.Discard()))
 	}()
 
 	var term outcome

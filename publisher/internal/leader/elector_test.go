@@ -8,11 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
 
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
@@ -43,14 +41,11 @@ func start(t *testing.T, store *lockStore, work leader.Work) *candidate {
 		t.Fatal(err)
 	}
 	c.Elector = e
-	ctx, cancel := context.WithCancel(quiet())
+	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
 	go func() { c.result <- e.Run(ctx, work) }()
 	return c
 }
-
-// quiet returns a context in which client-go logs nothing.
-func quiet() context.Context { return klog.NewContext(context.Background(), logr.Discard()) }
 
 // untilDone is work that does nothing and stops at once.
 func untilDone(ctx context.Context, _ *leader.Term) error {
@@ -257,7 +252,7 @@ func TestAloneLeadsWithoutALease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(quiet())
+		ctx, cancel := context.WithCancel(context.Background())
 		terms := 0
 		result := make(chan error, 1)
 		go func() {

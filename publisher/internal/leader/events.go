@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
@@ -17,23 +18,20 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// pendingEvents is how many events may wait to be sent; further events are dropped.
-const pendingEvents = 16
-
 // component is the name of this program in Kubernetes Events.
 const component = "penstock-publisher"
 
-// Events records on the Lease who won and who lost a term, as Kubernetes Events. It sends
-// them one by one in the background, so an election waits for none. An event that cannot be
-// sent is logged and dropped.
+// Events records on the Lease who won and who lost a term, as Kubernetes Events. It sends them
+// in the background, so an election waits for none. An event that cannot be sent is logged
+// and dropped.
 type Events struct {
 	client corev1client.EventInterface
 	config KubernetesConfig
 	logger zerolog.Logger
-	queue  chan *corev1.Event
-	// abandon ends the sending; done is closed when it has ended.
+	// sending ends when abandon is called.
+	sending context.Context //nolint:containedctx // the end of a span of time
 	abandon context.CancelCauseFunc
-	done    chan struct{}
+	group   sync.WaitGroup
 }
 
 // errClosing ends the sending of events that do not fit into the time of a stop.
@@ -52,13 +50,8 @@ func NewKubernetesEvents(config KubernetesConfig, logger zerolog.Logger) (*Event
 	if err != nil {
 		return nil, fmt.Errorf("make a client for events: %w", err)
 	}
-	sending, abandon := context.WithCancelCause(context.Background())
-	e := &Events{
-		client: events.Events(namespace), config: config,
-		logger: logger.With().Str("component", "leader").Logger(),
-		queue:  make(chan *corev1.Event, pendingEvents), abandon: abandon, done: make(chan struct{}),
-	}
-	go e.send(sending)
+	e := &Events{client: events.Events(namespace), config: config, logger: logger.With().Str("component", "leader").Logger()}
+	e.sending, e.abandon = context.WithCancelCause(context.Background())
 	return e, nil
 }
 
@@ -87,28 +80,19 @@ func (e *Events) Eventf(object runtime.Object, eventType, reason, message string
 		ReportingController: component,
 		ReportingInstance:   host,
 	}
-	select {
-	case e.queue <- event:
-	default:
-		e.logger.Debug().Str("event", event.Message).Msg("Kubernetes event dropped, because the queue is full")
-	}
-}
-
-// Close sends the events that wait, until ctx ends. No event is sent after it has returned.
-func (e *Events) Close(ctx context.Context) {
-	close(e.queue)
-	defer context.AfterFunc(ctx, func() { e.abandon(errClosing) })()
-	<-e.done
-	e.abandon(errClosing)
-}
-
-func (e *Events) send(sending context.Context) {
-	defer close(e.done)
-	for event := range e.queue {
-		ctx, cancel := context.WithTimeout(sending, e.config.RequestTimeout)
+	e.group.Go(func() {
+		ctx, cancel := context.WithTimeout(e.sending, e.config.RequestTimeout)
+		defer cancel()
 		if _, err := e.client.Create(ctx, event, metav1.CreateOptions{}); err != nil {
 			e.logger.Warn().Err(err).Str("event", event.Message).Msg("Kubernetes event not recorded")
 		}
-		cancel()
-	}
+	})
+}
+
+// Close waits for the events that are being sent, until ctx ends. No event is sent after it
+// has returned.
+func (e *Events) Close(ctx context.Context) {
+	defer e.abandon(errClosing)
+	defer context.AfterFunc(ctx, func() { e.abandon(errClosing) })()
+	e.group.Wait()
 }

@@ -7,17 +7,12 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // errNotOurs prevents an elector from releasing the lock of another process.
 var errNotOurs = errors.New("lock is not held by this process")
-
-// errVanished prevents an elector from creating a lock again while the last holder may not
-// know yet that it is gone.
-var errVanished = errors.New("lock was deleted, and another process may still lead")
 
 // guard is the lock that one term's elector sees. It knows how long the last renewal may be
 // trusted, detects when another process holds the lock, and permits a release only when no
@@ -27,9 +22,7 @@ var errVanished = errors.New("lock was deleted, and another process may still le
 type guard struct {
 	resourcelock.Interface
 
-	config Config
-	// seen is what this process knows of other leaders, from this term and earlier ones.
-	seen    *sighting
+	config  Config
 	contact *contact
 	// lost is closed when another process holds the lock, or when the elector wants to
 	// release it.
@@ -45,14 +38,8 @@ type guard struct {
 	isLost  bool
 }
 
-func newGuard(lock resourcelock.Interface, config Config, seen *sighting, contact *contact) *guard {
-	return &guard{
-		Interface: lock,
-		config:    config,
-		seen:      seen,
-		contact:   contact,
-		lost:      make(chan struct{}),
-	}
+func newGuard(lock resourcelock.Interface, config Config, contact *contact) *guard {
+	return &guard{Interface: lock, config: config, contact: contact, lost: make(chan struct{})}
 }
 
 // begin records that work begins. It reports false if the lock has been lost since the
@@ -83,16 +70,11 @@ func (g *guard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	defer cancel()
 	record, raw, err := g.Interface.Get(ctx)
 	g.contact.read(record, err)
-	if apierrors.IsNotFound(err) && g.seen.recent() {
-		// The elector would take a missing lock as free.
-		return nil, nil, errVanished
-	}
 	if err != nil {
 		return nil, nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen.note(record, g.Identity())
 	g.holder = record.HolderIdentity
 	if !g.renewed.IsZero() && g.holder != g.Identity() {
 		g.lose()
@@ -135,8 +117,6 @@ func (g *guard) renew(
 	if err != nil {
 		return err
 	}
-	// This process holds the lock now, so earlier leaders no longer matter.
-	*g.seen = sighting{}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.holder = record.HolderIdentity
@@ -184,34 +164,4 @@ func (g *guard) lose() {
 		g.isLost = true
 		close(g.lost)
 	}
-}
-
-// sighting is what a process knows of another leader. The zero value knows none. Only the
-// elector's goroutine may use it.
-type sighting struct {
-	// lasts is the duration of the other's lease; zero if no other process led.
-	lasts time.Duration
-	// missing is when the lock was first found missing; zero if it exists.
-	missing time.Time
-}
-
-// note records a lock record that was read.
-func (s *sighting) note(record *resourcelock.LeaderElectionRecord, self string) {
-	*s = sighting{}
-	if record.HolderIdentity != "" && record.HolderIdentity != self {
-		s.lasts = time.Duration(record.LeaseDurationSeconds) * time.Second
-	}
-}
-
-// recent reports, for a missing lock, whether the other process may still lead. Its last
-// renewal can be later than the last successful read of the lock, but not later than the
-// first read that found it missing.
-func (s *sighting) recent() bool {
-	if s.lasts == 0 {
-		return false
-	}
-	if s.missing.IsZero() {
-		s.missing = time.Now()
-	}
-	return time.Since(s.missing) < s.lasts
 }

@@ -9,9 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -19,7 +17,6 @@ import (
 type scriptedLock struct {
 	holder  string
 	renewed time.Time
-	gone    bool
 	hang    bool
 	updates []string // the holders that were written
 }
@@ -33,9 +30,6 @@ func (l *scriptedLock) answer(ctx context.Context) error {
 }
 
 func (l *scriptedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if l.gone {
-		return nil, nil, apierrors.NewNotFound(schema.GroupResource{}, "scripted")
-	}
 	record := &resourcelock.LeaderElectionRecord{
 		HolderIdentity: l.holder, RenewTime: metav1.NewTime(l.renewed), LeaseDurationSeconds: 15,
 	}
@@ -67,7 +61,7 @@ var (
 
 func newHeldGuard(t *testing.T, lock *scriptedLock) *guard {
 	t.Helper()
-	g := newGuard(lock, DefaultConfig(), new(sighting), new(contact))
+	g := newGuard(lock, DefaultConfig(), new(contact))
 	if g.begin() {
 		t.Error("work may begin before the lock is taken")
 	}
@@ -209,7 +203,7 @@ func TestGuardDistinguishesRenewalsWithinOneSecond(t *testing.T) {
 	t.Parallel()
 	second := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	lock := &scriptedLock{holder: "b", renewed: second}
-	g := newGuard(lock, DefaultConfig(), new(sighting), new(contact))
+	g := newGuard(lock, DefaultConfig(), new(contact))
 	_, before, err := g.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -219,51 +213,5 @@ func TestGuardDistinguishesRenewalsWithinOneSecond(t *testing.T) {
 	_, after, _ := g.Get(t.Context())
 	if !bytes.Equal(before, same) || bytes.Equal(before, after) {
 		t.Errorf("read %s, %s and, after a renewal, %s", before, same, after)
-	}
-}
-
-func TestVanishedLockIsLeftToItsHolder(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		holder string
-		// away is how long the lock is not read after it was seen, and wait how long after
-		// it was found missing.
-		away, wait time.Duration
-		free       bool
-	}{
-		"another holds an unexpired lease": {"b", 0, 14 * time.Second, false},
-		"another's lease has expired":      {"b", 0, 15 * time.Second, true},
-		// It may have renewed until the lock vanished.
-		"renewals unseen, not yet expired since the lock vanished": {"b", time.Minute, 14 * time.Second, false},
-		"renewals unseen, expired since the lock vanished":         {"b", time.Minute, 15 * time.Second, true},
-		"released lock": {"", time.Second, 0, true},
-		"own lock":      {"a", time.Second, 0, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				lock := &scriptedLock{holder: test.holder}
-				seen := new(sighting)
-				read := func() error {
-					// A sighting outlives the guard.
-					_, _, err := newGuard(lock, DefaultConfig(), seen, new(contact)).Get(t.Context())
-					return err
-				}
-				if err := read(); err != nil {
-					t.Fatal(err)
-				}
-				<-time.After(test.away)
-				lock.gone = true
-				err := read()
-				if test.wait > 0 && !errors.Is(err, errVanished) {
-					t.Errorf("first read ends with %v", err)
-				}
-				<-time.After(test.wait)
-				err = read()
-				if apierrors.IsNotFound(err) != test.free || errors.Is(err, errVanished) == test.free {
-					t.Errorf("read ends with %v", err)
-				}
-			})
-		})
 	}
 }

@@ -124,7 +124,7 @@ func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(quiet())
+		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() {
 			result <- e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
@@ -302,7 +302,7 @@ func TestADeadlockedElectorEndsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		result := make(chan error, 1)
-		go func() { result <- e.Run(quiet(), untilDone) }()
+		go func() { result <- e.Run(context.Background(), untilDone) }()
 		testkit.Pass(time.Minute)
 		if beats < 25 {
 			t.Errorf("heart beat %d times in a minute, want one for every request", beats)

@@ -33,9 +33,8 @@ func Leases(db *mongo.Database) *mongo.Collection {
 // clocks. Holder, Heartbeat and Expiry, by the holder's clock, are for people.
 type lease struct {
 	ID string `bson:"_id"`
-	// Stream is the stream of the lease's holders. It is empty in a lease of an earlier
-	// version.
-	Stream    string      `bson:"stream,omitempty"`
+	// Stream is the stream of the lease's holders.
+	Stream    string      `bson:"stream"`
 	Holder    string      `bson:"holder"`
 	Heartbeat time.Time   `bson:"heartbeat"`
 	Expiry    time.Time   `bson:"expiry"`
@@ -89,7 +88,7 @@ func CheckLease(ctx context.Context, leases mongox.Collection, name, stream stri
 
 // check compares a lease's stream with the lock's.
 func (l *mongoLock) check(found *lease) error {
-	if found.Stream == "" || found.Stream == l.stream {
+	if found.Stream == l.stream {
 		return nil
 	}
 	return fmt.Errorf("%w: lease %q is that of stream %q, and this publisher's stream is %q; give it another lease (PENSTOCK_LEASE_NAME), or delete the lease if the other stream has ended permanently", ErrOtherStream, l.name, found.Stream, l.stream)

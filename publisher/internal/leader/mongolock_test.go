@@ -238,7 +238,7 @@ func TestElectionOverMongoLock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(quiet())
+			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan error, 1)
 			go func() {
 				done <- e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
