@@ -40,7 +40,7 @@ func (w *World) moment(f Fault) string {
 	switch saved := w.checkpoint(); {
 	case !w.history.leads():
 		parts = append(parts, "nobody leads")
-	case saved.Recovery != nil:
+	case saved.Scan != nil:
 		parts = append(parts, "scan")
 	case saved.Token != nil:
 		parts = append(parts, "stream")

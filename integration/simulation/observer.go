@@ -144,7 +144,7 @@ func (o *observer) readCheckpoint() {
 		o.began = true
 		o.world.begins(found.ClusterTime)
 	}
-	if found.Recovery != nil || found.Token == nil {
+	if found.Scan != nil || found.Token == nil {
 		return
 	}
 	o.mu.Lock()

@@ -145,7 +145,7 @@ type checkpoint struct {
 	Token       bson.Raw       `bson:"token"`
 	Epoch       int64          `bson:"epoch"`
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
-	Recovery    bson.Raw       `bson:"recovery"`
+	Scan        bson.Raw       `bson:"scan"`
 }
 
 // checkpoint returns the checkpoint; the zero value if there is none.
@@ -488,7 +488,7 @@ func (w *World) skipping(move func()) {
 	move()
 	after := w.checkpoint()
 	for _, found := range []*checkpoint{&before, &after} {
-		if found.Recovery != nil {
+		if found.Scan != nil {
 			found.ClusterTime = bson.Timestamp{}
 		}
 	}

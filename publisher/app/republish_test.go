@@ -123,7 +123,7 @@ func TestRepublishAwaitsTheLeader(t *testing.T) {
 	now := uint32(time.Now().Unix())
 	for name, position := range map[string]bson.D{
 		"behind": {{Key: "clusterTime", Value: bson.Timestamp{T: now - 3600, I: 1}}},
-		"scan":   {{Key: "recovery", Value: bson.D{{Key: "operationTime", Value: bson.Timestamp{T: now + 3600, I: 1}}}}},
+		"scan":   {{Key: "scan", Value: bson.D{{Key: "operationTime", Value: bson.Timestamp{T: now + 3600, I: 1}}}}},
 	} {
 		save(position)
 		if err := awaitPublished(ctx, c, s, history, 0); err == nil || !strings.Contains(err.Error(), "the publisher is behind") {

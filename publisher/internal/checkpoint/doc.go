@@ -9,7 +9,7 @@
 //	└────────────────────┴─────────────────────────────────────────────┘
 //	                     ▲ Low: it and all before it are acknowledged
 //	                     │
-//	                   Saver ── every second, every N events, at the end ──▶ Claim.Save
+//	                   Saver ── every second, and at the end ─────────────▶ Claim.Save
 //	                                                                          │
 //	                       {_id: stream, epoch, holder, token, …} ◀── matches only the
 //	                                                                  epoch that it claimed
@@ -27,8 +27,7 @@
 // in between, and how far the stream was followed for the scanned part.
 //
 // The scan, the mark at its end and the stream that follows use one Watermark, so nothing
-// has to be drained between them. That mark is saved as soon as the low watermark reaches
-// it, so that a crash after a scan does not repeat the scan.
+// has to be drained between them.
 //
 // # Identity
 //

@@ -46,7 +46,7 @@ func (s *Store) Read(ctx context.Context) (*State, error) {
 // fails with [ErrMoved] and changes nothing.
 func (s *Store) Move(ctx context.Context, read *State, holder string, to Position) error {
 	set := bson.D{{Key: "revision", Value: int64(0)}, {Key: "updatedAt", Value: time.Now()}}
-	unset := bson.D{{Key: "token", Value: ""}, {Key: "clusterTime", Value: ""}, {Key: "recovery", Value: ""}}
+	unset := bson.D{{Key: "token", Value: ""}, {Key: "clusterTime", Value: ""}, {Key: "scan", Value: ""}}
 	if !to.IsZero() {
 		update, err := updateTo(to, 0)
 		if err != nil {

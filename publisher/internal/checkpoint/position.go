@@ -31,23 +31,18 @@ func (p Position) IsZero() bool {
 	return len(p.Token) == 0 && p.ClusterTime.IsZero() && !p.Scan.Active()
 }
 
-// isSeam reports whether a mark at p is the boundary between a scan and a stream.
-func (p Position) isSeam() bool {
-	return len(p.Token) == 0 && p.Scan.AggregateID.Type == 0
-}
-
 // Scan is the progress of a scan of the event store by aggregateId and eventId.
 type Scan struct {
 	// OperationTime was noted before the scan began. The change stream starts there when
 	// the scan has ended.
-	OperationTime bson.Timestamp
+	OperationTime bson.Timestamp `bson:"operationTime"`
 	// AggregateID and EventID are of the last event that the scan published. A zero
 	// AggregateID.Type means that it published none yet.
-	AggregateID bson.RawValue
-	EventID     int64
+	AggregateID bson.RawValue `bson:"aggregateId,omitempty"`
+	EventID     int64         `bson:"eventId,omitempty"`
 	// Lap is the additional state of an interrupted or long scan; nil means that the scan
 	// began at the first event and that the stream starts at OperationTime.
-	Lap *Lap
+	Lap *Lap `bson:"lap,omitempty"`
 }
 
 // Lap is one pass over the whole event store: from an event to the end, and then from the
@@ -56,18 +51,18 @@ type Scan struct {
 type Lap struct {
 	// Token, if it is set, is where the change stream starts when the scan is over: earlier
 	// changes of the scanned part are published.
-	Token bson.Raw
+	Token bson.Raw `bson:"token,omitempty"`
 	// FromAggregateID and FromEventID are the event after which the lap began. A zero
 	// FromAggregateID.Type means the beginning.
-	FromAggregateID bson.RawValue
-	FromEventID     int64
+	FromAggregateID bson.RawValue `bson:"fromAggregateId,omitempty"`
+	FromEventID     int64         `bson:"fromEventId,omitempty"`
 	// Wrapped says that the lap has reached the end of the store and continues from the
 	// beginning to From.
-	Wrapped bool
+	Wrapped bool `bson:"wrapped,omitempty"`
 	// Losses counts how often the oplog lost the stream's start during the scan.
-	Losses int
+	Losses int `bson:"losses,omitempty"`
 	// Since, if it is not zero, is where the stream began. Older events do not belong to it.
-	Since bson.Timestamp
+	Since bson.Timestamp `bson:"since,omitempty"`
 }
 
 // Active reports whether there is a scan to continue.

@@ -17,10 +17,6 @@ type SaverConfig struct {
 	// Interval is the time between two saves, and to the next attempt after a failed save;
 	// default 1 s.
 	Interval time.Duration
-	// Events is how many acknowledged events cause a save before the interval is over;
-	// default 10,000. The end of a scan also causes one, because a scan is expensive to
-	// repeat. Neither causes an early attempt after a failed save.
-	Events int
 	// Timeout bounds one save, default 5 s.
 	Timeout time.Duration
 	// Access decides for how long MongoDB may refuse the saves. The zero value ends Run at the
@@ -40,7 +36,6 @@ type Saver struct {
 	claim     *Claim
 	watermark *Watermark
 	config    SaverConfig
-	due       <-chan struct{}
 	// moved is when the checkpoint was last moved. It keeps the monotonic reading, so that a
 	// changed clock does not distort the age.
 	moved atomic.Pointer[time.Time]
@@ -55,14 +50,8 @@ type Saver struct {
 // NewSaver makes the saver of one term. A watermark has only one saver.
 func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
 	config.Interval = cmp.Or(config.Interval, time.Second)
-	config.Events = cmp.Or(config.Events, 10_000)
 	config.Timeout = cmp.Or(config.Timeout, 5*time.Second)
-	s := &Saver{
-		claim:     claim,
-		watermark: watermark,
-		config:    config,
-		due:       watermark.notifyEvery(config.Events),
-	}
+	s := &Saver{claim: claim, watermark: watermark, config: config}
 	now := time.Now()
 	s.moved.Store(&now)
 	claim.store.metrics.current.Store(s)
@@ -76,7 +65,6 @@ func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
 func (s *Saver) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
-	due := s.due
 	for {
 		if s.config.Beat != nil {
 			s.config.Beat()
@@ -85,7 +73,6 @@ func (s *Saver) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		case <-due:
 		}
 		err := s.save(ctx, s.config.Timeout)
 		if errors.Is(err, ErrFenced) {
@@ -95,10 +82,6 @@ func (s *Saver) Run(ctx context.Context) error {
 		if access := s.config.Access; access != nil && mongox.AccessRefused(err) && access.Final(err) {
 			s.close()
 			return fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", ErrRefused, err)
-		}
-		due = s.due
-		if err != nil {
-			due = nil
 		}
 	}
 }

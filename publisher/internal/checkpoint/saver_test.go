@@ -128,65 +128,6 @@ func TestSaverSavesWhenIdle(t *testing.T) {
 	})
 }
 
-func TestSaverSavesAfterManyEvents(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newTerm(t, checkpoint.SaverConfig{Interval: time.Hour, Events: 5})
-		for n := range 4 {
-			m.publish(t, numbered(n))
-		}
-		testkit.Pass(time.Minute)
-		m.expect(t, checkpoint.Position{}, 0)
-		m.publish(t, numbered(4))
-		synctest.Wait()
-		m.expect(t, numbered(4), 1)
-		// While saves fail, events do not cause earlier saves.
-		m.collection.order(errNetwork, false)
-		for range 100 {
-			m.publish(t, numbered(5))
-			synctest.Wait()
-		}
-		m.expect(t, numbered(4), 2)
-		m.collection.order(nil, false)
-		testkit.Pass(time.Hour)
-		m.expect(t, numbered(5), 3)
-		m.finish(t)
-	})
-}
-
-// After a crash, the work between two saves is repeated, and repeating a scan is expensive.
-func TestSaverSavesAtOnceWhenAScanBeginsOrEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newTerm(t, checkpoint.SaverConfig{Interval: time.Hour})
-		h := add(t, m.watermark, scanned("a", 1), scanned("a", 2))
-		m.watermark.Mark(checkpoint.Position{ClusterTime: bson.Timestamp{T: 7}})
-		m.watermark.Ack(h[0])
-		synctest.Wait()
-		if _, n := m.collection.stored(); n != 0 {
-			t.Errorf("written %d times before the scan is acknowledged", n)
-		}
-		// The stream has begun meanwhile: its first idle token replaces the mark.
-		m.watermark.Mark(checkpoint.Position{Token: token("idle"), ClusterTime: bson.Timestamp{T: 51}})
-		m.watermark.Ack(h[1])
-		synctest.Wait()
-		m.expect(t, checkpoint.Position{Token: token("idle"), ClusterTime: bson.Timestamp{T: 51}}, 1)
-
-		m.publish(t, numbered(1))
-		m.watermark.Mark(checkpoint.Position{Token: token("idle later")})
-		synctest.Wait()
-		if _, n := m.collection.stored(); n != 1 {
-			t.Errorf("written %d times, want 1: a mark that only continues the stream causes no early save", n)
-		}
-		m.watermark.Mark(checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 90}}})
-		synctest.Wait()
-		if stored, n := m.collection.stored(); stored["recovery"] == nil || n != 2 {
-			t.Errorf("stored is %v after %d writes, want the beginning of a scan", stored, n)
-		}
-		m.finish(t)
-	})
-}
-
 func TestSaverRetriesWithoutEndingTheTerm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

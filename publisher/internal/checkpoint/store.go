@@ -46,7 +46,7 @@ type document struct {
 	UpdatedAt   time.Time      `bson:"updatedAt"`
 	Token       bson.Raw       `bson:"token"`
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
-	Recovery    *recovery      `bson:"recovery"`
+	Scan        *Scan          `bson:"scan"`
 	// Since is where the stream began; zero for the beginning of the event store.
 	Since bson.Timestamp `bson:"since"`
 	// IDs is the type of the aggregates' ids; empty before the first event.
@@ -57,8 +57,8 @@ type document struct {
 // position returns the start position in the document.
 func (d *document) position() Position {
 	position := Position{Token: d.Token, ClusterTime: d.ClusterTime}
-	if d.Recovery != nil {
-		position = Position{Scan: d.Recovery.scan()}
+	if d.Scan != nil {
+		position = Position{Scan: *d.Scan}
 	}
 	if d.Identity != nil {
 		position.CollectionUUID = d.Identity.CollectionUUID
@@ -268,18 +268,18 @@ func updateTo(p Position, revision int64) (bson.D, error) {
 	drop := func(field string) { unset = append(unset, bson.E{Key: field, Value: ""}) }
 	switch {
 	case p.Scan.Active():
-		set = append(set, bson.E{Key: "recovery", Value: recoveryOf(p.Scan)})
+		set = append(set, bson.E{Key: "scan", Value: p.Scan})
 		drop("token")
 	case len(p.Token) > 0:
 		set = append(set, bson.E{Key: "token", Value: p.Token})
 		if !p.ClusterTime.IsZero() {
 			set = append(set, bson.E{Key: "clusterTime", Value: p.ClusterTime})
 		}
-		drop("recovery")
+		drop("scan")
 	case !p.ClusterTime.IsZero():
 		set = append(set, bson.E{Key: "clusterTime", Value: p.ClusterTime})
 		drop("token")
-		drop("recovery")
+		drop("scan")
 	default:
 		return nil, ErrNoPosition
 	}

@@ -29,9 +29,6 @@ type slot struct {
 	idType        bson.Type
 	acked         bool
 	mark          bool
-	// seam marks the boundary between a scan and a stream. It stays set when the mark
-	// moves.
-	seam bool
 }
 
 // shared are the parts of a position that rarely change.
@@ -76,11 +73,6 @@ type Watermark struct {
 	moves  uint64
 	// room is closed when the window is no longer full; nil if nothing waits for that.
 	room chan struct{}
-	// due notifies the saver when many events have been passed, or the seam between a scan
-	// and a stream.
-	threshold uint64
-	notified  uint64
-	due       chan struct{}
 }
 
 // none is no slot.
@@ -95,7 +87,7 @@ const DefaultWindow = 1 << 18
 // events between two of those. So one event can wait while any number of others passes. A
 // failover repeats all of these.
 func NewWatermark(window int) *Watermark {
-	return &Watermark{limit: max(window, 1), first: none, last: none, due: make(chan struct{}, 1)}
+	return &Watermark{limit: max(window, 1), first: none, last: none}
 }
 
 // Add adds the next event, whose position is p, and copies the data of p. p must not be
@@ -147,8 +139,7 @@ func (w *Watermark) Ack(handles ...Handle) {
 // an exhausted batch, or the time at which the stream starts after a scan. The low
 // watermark reaches p when everything that was added before is acknowledged. Mark copies
 // the data of p, which must not be zero. A mark at the position of the low watermark
-// changes nothing, because an idle stream repeats its token. A mark at which a scan begins
-// or ends is saved as soon as it is reached.
+// changes nothing, because an idle stream repeats its token.
 func (w *Watermark) Mark(p Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,13 +150,12 @@ func (w *Watermark) Mark(p Position) {
 		if last := &w.slots[w.last]; last.mark {
 			// No event has been added since the last mark, so that mark moves.
 			w.fill(last, p)
-			last.seam = last.seam || p.isSeam()
 			return
 		}
 	}
 	at := w.push(p)
 	s := &w.slots[at]
-	s.acked, s.mark, s.seam = true, true, p.isSeam()
+	s.acked, s.mark = true, true
 	w.merge(at)
 	w.advance()
 }
@@ -264,12 +254,10 @@ func (w *Watermark) fill(s *slot, p Position) {
 // the low watermark: it only ever stops at the last of several.
 func (w *Watermark) merge(at uint32) {
 	if after := w.slots[at].after; after != none && w.slots[after].acked {
-		w.slots[after].seam = w.slots[after].seam || w.slots[at].seam
 		w.remove(at)
 		at = after
 	}
 	if before := w.slots[at].before; before != none && w.slots[before].acked {
-		w.slots[at].seam = w.slots[at].seam || w.slots[before].seam
 		w.remove(before)
 	}
 }
@@ -293,13 +281,6 @@ func (w *Watermark) advance() {
 	w.remove(w.first)
 	w.passed = true
 	w.moves++
-	if passed := w.low.number + 1; w.threshold > 0 && (w.low.seam || passed-w.notified >= w.threshold) {
-		w.notified = passed
-		select {
-		case w.due <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // standsAt reports whether s has the position p; the cluster time of a token does not
@@ -335,17 +316,4 @@ func (s *slot) position() Position {
 	case kindTime:
 	}
 	return Position{ClusterTime: s.clusterTime, CollectionUUID: s.shared.collectionUUID}
-}
-
-// notifyEvery returns a channel that receives whenever n more events have been passed, and
-// when the seam between a scan and a stream has been passed. A watermark has only one
-// saver.
-func (w *Watermark) notifyEvery(n int) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.threshold = uint64(max(n, 1))
-	if w.notified = 0; w.passed {
-		w.notified = w.low.number + 1
-	}
-	return w.due
 }

@@ -19,7 +19,7 @@ func TestLagCountsFromTheCheckpointDuringAScan(t *testing.T) {
 	// The clock of a synctest bubble starts at midnight UTC on 2000-01-01.
 	hoursAgo := bson.Timestamp{T: uint32(time.Date(1999, 12, 31, 21, 0, 0, 0, time.UTC).Unix()), I: 1}
 	for name, checkpoint := range map[string]bson.M{
-		"a scan that goes on":    {"recovery": bson.M{"operationTime": hoursAgo}},
+		"a scan that goes on":    {"scan": bson.M{"operationTime": hoursAgo}},
 		"a history that is lost": {"token": bson.M{"_data": "00000000.0"}, "clusterTime": hoursAgo},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,9 +88,8 @@ func TestScanContinuesAfterLossesAndRestarts(t *testing.T) {
 				s.store.insert("a000", next, false)
 				s.store.trim(1)
 			}
-			if recovery, ok := s.checkpoint.field("recovery").(bson.M); ok {
-				lost, _ := recovery["losses"].(int32)
-				losses = append(losses, int(lost))
+			if scan := s.scanSaved(t); scan.Active() {
+				losses = append(losses, lapOf(scan).Losses)
 			}
 		}
 		if got := losses[len(losses)-1]; got != 3 {
@@ -157,11 +156,21 @@ func TestRepeatedLossesAreExplainedAndSaved(t *testing.T) {
 			!strings.Contains(err.Error(), "4 times") {
 			t.Errorf("ended with %v", err)
 		}
-		recovery, ok := s.checkpoint.field("recovery").(bson.M)
-		if !ok || recovery["losses"] != int32(4) || recovery["aggregateId"] == nil || recovery["fromAggregateId"] != recovery["aggregateId"] {
-			t.Errorf("saved %v", recovery)
+		scan := s.scanSaved(t)
+		if lap := lapOf(scan); lap.Losses != 4 || scan.AggregateID.Type == 0 || !lap.FromAggregateID.Equal(scan.AggregateID) {
+			t.Errorf("saved %v", scan)
 		}
 	})
+}
+
+// scanSaved returns the scan of the checkpoint; the zero value if it has none.
+func (s *setup) scanSaved(t *testing.T) checkpoint.Scan {
+	t.Helper()
+	state, err := s.runner.options.Checkpoints.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Position.Scan
 }
 
 // TestEveryEventIsPublishedThroughLosses inserts events, trims the oplog and restarts the
@@ -213,7 +222,7 @@ func losing(t *testing.T, random *rand.Rand, terms int) error {
 	}
 	// Losses before the last terms may end the first of them. Short stretches need more
 	// than two terms, because each stretch follows the stream for a second.
-	for last := 0; last < 2 || s.checkpoint.field("recovery") != nil; last++ {
+	for last := 0; last < 2 || s.scanSaved(t).Active(); last++ {
 		if last == 10 {
 			return errors.New("the scan has not ended after 10 quiet terms")
 		}

@@ -35,7 +35,6 @@ func TestScanIsNotRepeatedAfterItsLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
-		s.runner.saving.Interval = time.Hour
 		s.store.fill("a", 100, false)
 		term := s.lead(t)
 		pass(10 * time.Second)

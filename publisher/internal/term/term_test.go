@@ -180,7 +180,7 @@ func TestATermStopsCleanlyAndTheNextOneResumes(t *testing.T) {
 		s.serve(t, 10*time.Second)
 		first := s.topic.count()
 		s.published(t)
-		if s.checkpoint.field("token") == nil || s.checkpoint.field("recovery") != nil {
+		if s.checkpoint.field("token") == nil || s.checkpoint.field("scan") != nil {
 			t.Errorf("checkpoint is %v", s.checkpoint.Stored(t, bson.D{}))
 		}
 		if got := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanBeginning)); got != 1 {
