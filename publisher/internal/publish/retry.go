@@ -250,10 +250,7 @@ func (w *worker) putBackLocked(n int) {
 // error ends Run.
 func (w *worker) quarantine(ctx context.Context, i int, cause error) error {
 	e := w.batch[i]
-	w.d.activity.store(1)
-	err := w.d.options.Quarantine(e.span.In(ctx), &e.item, cause)
-	w.d.activity.store(-1)
-	if err != nil {
+	if err := w.d.options.Quarantine(e.span.In(ctx), &e.item, cause); err != nil {
 		return fmt.Errorf("quarantine event %s/%d: %w", e.item.Event.AggregateID, e.item.Event.EventID, err)
 	}
 	e.span.EndWith("quarantined", cause)
