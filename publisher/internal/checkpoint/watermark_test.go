@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,76 +305,6 @@ func TestWatermarkEqualsTheModel(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Many goroutines acknowledge while one stream adds. The watermark must not pass
-// unacknowledged events.
-func TestWatermarkIsSafeForConcurrentUse(t *testing.T) {
-	t.Parallel()
-	const events, lanes = 20_000, 16
-	w := checkpoint.NewWatermark(500)
-	var mu sync.Mutex
-	acked := make([]bool, events+1)
-	work := make(chan [2]int, 200) // event, handle
-	var group sync.WaitGroup
-	for lane := range lanes {
-		group.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(lane), 0))
-			var held [][2]int
-			flush := func() {
-				rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
-				for _, h := range held {
-					mu.Lock()
-					acked[h[0]] = true
-					mu.Unlock()
-					w.Ack(checkpoint.Handle(h[1]))
-				}
-				held = held[:0]
-			}
-			for {
-				var item [2]int
-				var open bool
-				select {
-				case item, open = <-work:
-				default:
-					// A lane that waits holds nothing back: the stream waits for the
-					// acknowledgements once the window is full.
-					flush()
-					item, open = <-work
-				}
-				if !open {
-					break
-				}
-				held = append(held, item)
-				if len(held) > rng.IntN(10) {
-					flush()
-				}
-			}
-			flush()
-		})
-	}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		for passed := 0; passed < events; {
-			low, _ := w.Low()
-			mu.Lock()
-			for ; passed < int(low.ClusterTime.T); passed++ {
-				if !acked[passed+1] {
-					t.Errorf("low watermark passed event %d, which is not acknowledged", passed+1)
-				}
-			}
-			mu.Unlock()
-		}
-	}()
-	for n := 1; n <= events; n++ {
-		h := add(t, w, at(n))
-		work <- [2]int{n, int(h[0])}
-	}
-	close(work)
-	group.Wait()
-	<-watched
-	expectLow(t, w, at(events))
 }
 
 func TestWatermarkAllocatesNothing(t *testing.T) {

@@ -226,25 +226,6 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 	})
 }
 
-// A restarted process has the same pod name, but must wait like any other candidate. If
-// both had one identity, it would lead at once.
-func TestRestartedPodIsANewCandidate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &lockStore{}
-		first := start(t, store, untilDone)
-		testkit.Pass(20 * time.Second)
-		second := start(t, store, untilDone)
-		testkit.Pass(time.Minute)
-		if !first.leads(t) || second.leads(t) {
-			t.Errorf("leading: first %v, second %v, want the first alone", first.leads(t), second.leads(t))
-		}
-		for _, c := range []*candidate{second, first} {
-			c.finish(t)
-		}
-	})
-}
-
 func TestAloneLeadsWithoutALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,63 +40,6 @@ func replaced(t *testing.T, err error) {
 	}
 }
 
-// begin moves the checkpoint to the beginning of the present collection, as the command does.
-func (s *setup) begin(t *testing.T) {
-	t.Helper()
-	ctx := t.Context()
-	read, err := s.runner.options.Checkpoints.Read(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, _ := s.store.OperationTime(ctx)
-	id, _ := s.store.identify(ctx)
-	to := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}, CollectionUUID: id.UUID}
-	if err := s.runner.options.Checkpoints.Move(ctx, read, "ada", to); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestNothingIsLostInRotations rotates the collection at random moments: while a term runs, or
-// while none does. What was inserted before a rotation is then only in the oplog. The
-// publisher publishes it and ends, again after each restart, until an operator lets it begin
-// with the new collection.
-func TestNothingIsLostInRotations(t *testing.T) {
-	t.Parallel()
-	checkTerms(t, 13, 4, rotating)
-}
-
-func rotating(t *testing.T, random *rand.Rand, terms int) error {
-	t.Helper()
-	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
-	next := map[string]int64{}
-	insert := func(n int) {
-		for range n {
-			aggregate := string(rune('a' + random.IntN(5)))
-			next[aggregate]++
-			s.store.insert(aggregate, next[aggregate], random.IntN(25) == 0)
-		}
-	}
-	insert(random.IntN(30))
-	s.serve(t, 10*time.Second)
-	for range terms {
-		insert(random.IntN(10))
-		if random.IntN(2) == 0 {
-			term := s.lead(t)
-			pass(time.Duration(random.IntN(3000)) * time.Millisecond)
-			insert(random.IntN(10))
-			s.store.rotate()
-			replaced(t, <-term.result)
-		} else {
-			s.store.rotate()
-		}
-		insert(random.IntN(10))
-		replaced(t, <-s.lead(t).result)
-		s.begin(t)
-		s.serve(t, time.Minute)
-	}
-	return s.topic.check(s.store, s.quarantine)
-}
-
 // TestRotationUnderABacklog rotates the collection while events of a blocked key wait.
 func TestRotationUnderABacklog(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -151,80 +149,6 @@ func (c *collect) handle(_ context.Context, documents []bson.Raw) error {
 	defer c.mu.Unlock()
 	for _, doc := range documents {
 		c.got = append(c.got, stored{doc.Lookup("aggregateId").StringValue(), doc.Lookup("eventId").AsInt64()})
-	}
-	return nil
-}
-
-// TestScanReadsAPrefixOfEachAggregateInOrder checks what the stream that follows a scan
-// relies on. Events are inserted during the scan, and the scan is interrupted at random.
-// The first occurrences of an aggregate's events are always 1 to k, and include every
-// event from before the noted time.
-func TestScanReadsAPrefixOfEachAggregateInOrder(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		store := &fakeStore{page: rapid.IntRange(1, 7).Draw(rt, "page")}
-		next := map[string]int64{}
-		insert := func(n int) {
-			for range n {
-				aggregate := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "aggregate")
-				next[aggregate]++
-				store.log = append(store.log, stored{aggregate, next[aggregate]})
-			}
-		}
-		insert(rapid.IntRange(0, 60).Draw(rt, "before"))
-		for range rapid.IntRange(0, 12).Draw(rt, "pages") {
-			n := rapid.IntRange(0, 4).Draw(rt, "meanwhile")
-			aggregates := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), n, n).Draw(rt, "aggregates")
-			store.before = append(store.before, func() {
-				for _, aggregate := range aggregates {
-					next[aggregate]++
-					store.log = append(store.log, stored{aggregate, next[aggregate]})
-				}
-			})
-		}
-		for range rapid.IntRange(0, 20).Draw(rt, "faults") {
-			store.faults = append(store.faults, rapid.SampledFrom([]error{
-				nil, nil, nil, io.EOF, mongo.CommandError{Code: 43}, errors.New("odd"),
-			}).Draw(rt, "fault"))
-		}
-		there := slices.Clone(store.log)
-		var problem error
-		synctest.Test(t, func(t *testing.T) {
-			since, err := store.OperationTime(t.Context())
-			if err != nil {
-				problem = err
-				return
-			}
-			var c collect
-			if err := term.NewScanner(store, term.ScanOptions{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, since, c.handle); err != nil {
-				problem = err
-				return
-			}
-			problem = checkPrefixes(c.got, there)
-		})
-		if problem != nil {
-			rt.Fatal(problem)
-		}
-	})
-}
-
-func checkPrefixes(got, there []stored) error {
-	seen := map[stored]bool{}
-	last := map[string]int64{}
-	for _, e := range got {
-		if seen[e] {
-			continue
-		}
-		seen[e] = true
-		if e.number != last[e.aggregate]+1 {
-			return fmt.Errorf("%v comes first after %d: %v", e, last[e.aggregate], got)
-		}
-		last[e.aggregate] = e.number
-	}
-	for _, e := range there {
-		if !seen[e] {
-			return fmt.Errorf("%v is missing: %v", e, got)
-		}
 	}
 	return nil
 }

@@ -251,8 +251,6 @@ type recorder struct {
 	batches []watch.Batch
 	block   chan struct{}
 	err     error
-	until   int
-	done    context.CancelCauseFunc
 }
 
 var errEnough = errors.New("enough")
@@ -275,18 +273,5 @@ func (r *recorder) handle(ctx context.Context, batch watch.Batch) error {
 		}
 		r.ids = append(r.ids, insert.Document.Lookup("eventId").AsInt64())
 	}
-	if r.until > 0 && len(r.ids) >= r.until {
-		r.done(errEnough)
-	}
 	return r.err
-}
-
-// last is the position after everything that the handler has processed.
-func (r *recorder) last() watch.Position {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.batches) == 0 {
-		return watch.Position{}
-	}
-	return watch.Position{Token: r.batches[len(r.batches)-1].Token}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -52,7 +51,6 @@ func (b *beats) ago() time.Duration { return time.Since(b.last()) }
 func start(t *testing.T, store *fakeStore, from watch.Position, options watch.Options, r *recorder) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	r.done = cancel
 	run := &running{recorder: r, cancel: cancel, result: make(chan error, 1)}
 	go func() { run.result <- watch.New(store, options).Run(ctx, from, r.handle) }()
 	return run
@@ -290,65 +288,4 @@ func TestWatcherEndsWithItsHandler(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	})
-}
-
-// TestWatcherLosesAndReordersNothing makes a stream fail in every way. Terms end, and
-// resume at the last position that was handled.
-func TestWatcherLosesAndReordersNothing(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		store := newFakeStore(0)
-		store.perNext = rapid.IntRange(1, 9).Draw(rt, "perNext")
-		var want []int64
-		for range rapid.IntRange(1, 120).Draw(rt, "changes") {
-			n := len(store.log)
-			switch rapid.IntRange(0, 9).Draw(rt, "kind") {
-			case 0:
-				store.append("update", nil)
-			default:
-				store.insert()
-				want = append(want, int64(n+1))
-				store.tooBig[n] = rapid.IntRange(0, 30).Draw(rt, "big") == 0
-			}
-			if rapid.IntRange(0, 12).Draw(rt, "fault") == 0 {
-				store.faults[n] = rapid.SampledFrom([]error{
-					mongo.CommandError{Code: 43}, mongo.CommandError{Code: 189}, mongo.CommandError{Code: 260},
-					mongo.CommandError{Code: 50811}, io.EOF, errors.New("odd"),
-				}).Draw(rt, "error")
-			}
-		}
-		cuts := rapid.SliceOfN(rapid.IntRange(1, 40), 0, 4).Draw(rt, "cuts")
-		var problem error
-		synctest.Test(t, func(t *testing.T) { problem = resumeAfterCuts(t, store, cuts, want) })
-		if problem != nil {
-			rt.Fatal(problem)
-		}
-	})
-}
-
-func resumeAfterCuts(t *testing.T, store *fakeStore, cuts []int, want []int64) error {
-	t.Helper()
-	store.grown = make(chan struct{}) // one of this bubble
-	from, got := atStart, []int64(nil)
-	for _, cut := range append(cuts, 0) {
-		r := &recorder{until: cut}
-		run := start(t, store, from, watch.Options{PrefetchBytes: 4 << 10}, r)
-		if cut == 0 {
-			testkit.Pass(2 * time.Minute)
-			run.cancel(errEnough)
-		} else {
-			defer time.AfterFunc(2*time.Minute, func() { run.cancel(errEnough) }).Stop()
-		}
-		if err := <-run.result; !errors.Is(err, errEnough) {
-			return fmt.Errorf("ended with %w", err)
-		}
-		got = append(got, run.seen()...)
-		if last := r.last(); last.Token != nil {
-			from = last
-		}
-	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("handled %v\nwant %v", got, want)
-	}
-	return nil
 }
