@@ -44,15 +44,13 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 		NewLeader: p.terms.newLeader, TermEnded: p.terms.termEnded,
 	}
 	if election.Kind == config.ElectionNone {
-		elector, err := leader.NewAlone(identity, timing, options)
-		return elector, none, err
+		return leader.NewAlone(identity, timing, options), none, nil
 	}
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
 		lock := leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), p.config.Stream.Name, identity)
-		elector, err := leader.New(lock, timing, options)
-		return elector, none, err
+		return leader.New(lock, timing, options), none, nil
 	}
 	config := kubernetesLease(p.config, identity, timing)
 	events, err := leader.NewKubernetesEvents(config, p.logger)
@@ -64,8 +62,7 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 	if err != nil {
 		return nil, nil, outsideKubernetes("take part in the election", err)
 	}
-	elector, err := leader.New(lock, timing, options)
-	return elector, events.Close, err
+	return leader.New(lock, timing, options), events.Close, nil
 }
 
 // kubernetesLease returns the settings of the Kubernetes Lease.

@@ -19,9 +19,6 @@ func TestTermsAreTimedByTheConfiguration(t *testing.T) {
 		{Kind: config.ElectionKubernetes, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
 	} {
 		timing := leaderConfig(config.Config{Election: c, Process: config.Process{DrainTimeout: 20 * time.Second}})
-		if err := timing.Validate(); err != nil {
-			t.Errorf("%s: %v", c.Kind, err)
-		}
 		if timing.StopTimeout <= 20*time.Second {
 			t.Errorf("%s: a drain of 20 s is cut off after %v", c.Kind, timing.StopTimeout)
 		}

@@ -1,18 +1,10 @@
 package leader
 
 import (
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/penstock-cdc/penstock/pkg/cli"
 )
-
-// retryJitter is the largest random extension of the time between two attempts of an
-// elector, as a factor (leaderelection.JitterFactor): attempts are at most RetryPeriod * (1
-// + retryJitter) apart.
-const retryJitter = 1.2
 
 // pollsPerRetry is how often a candidate reads the lock in the time in which a leader
 // renews it once. Reads are cheap, and a handover waits for one.
@@ -25,7 +17,7 @@ const pollsPerRetry = 4
 //	has stopped      before LeaseDuration, or its process must exit,
 //	is replaced      after LeaseDuration at the earliest.
 //
-// The zero value is invalid; start from [DefaultConfig].
+// Make it with [NewConfig]. The service's configuration checks the durations.
 type Config struct {
 	// LeaseDuration is how long a candidate waits without seeing a renewal before it takes
 	// the lock. It must be whole seconds, because the Lease stores no fractions. All
@@ -70,28 +62,6 @@ func NewConfig(leaseDuration, renewDeadline, retryPeriod, stopTimeout time.Durat
 		StopTimeout:    stopTimeout,
 		RequestTimeout: renewDeadline * 3 / 10,
 	}
-}
-
-// Validate returns every rule that c breaks, joined.
-func (c Config) Validate() error {
-	var p cli.Problems
-	p.Require(c.LeaseDuration > 0 && c.LeaseDuration%time.Second == 0,
-		"lease duration %v: must be a positive number of whole seconds", c.LeaseDuration)
-	p.Require(c.RetryPeriod > 0, "retry period %v: must be positive", c.RetryPeriod)
-	p.Require(c.PollPeriod > 0 && c.PollPeriod <= c.RetryPeriod,
-		"poll period %v: must be positive and at most the retry period %v", c.PollPeriod, c.RetryPeriod)
-	p.Require(float64(c.RenewDeadline) > retryJitter*float64(c.RetryPeriod),
-		"renew deadline %v: must be greater than %v times the retry period %v",
-		c.RenewDeadline, retryJitter, c.RetryPeriod)
-	p.Require(c.Margin >= 0, "margin %v: must not be negative", c.Margin)
-	p.Require(c.RenewDeadline+c.Margin < c.LeaseDuration,
-		"renew deadline %v + margin %v: must be less than the lease duration %v, so that work has time to stop",
-		c.RenewDeadline, c.Margin, c.LeaseDuration)
-	p.Require(c.StopTimeout > 0, "stop timeout %v: must be positive", c.StopTimeout)
-	p.Require(c.RequestTimeout > 0 && c.RequestTimeout < c.RenewDeadline,
-		"request timeout %v: must be positive and less than the renew deadline %v",
-		c.RequestTimeout, c.RenewDeadline)
-	return errors.Join(p...)
 }
 
 // trust is how long a renewal is trusted, from the start of its request.

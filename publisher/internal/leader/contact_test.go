@@ -63,10 +63,7 @@ func TestReadOfASecondaryIsNoContact(t *testing.T) {
 		var out bytes.Buffer
 		notPrimary := mongo.CommandError{Code: 10107, Message: "not primary"}
 		lock := &secondary{failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: notPrimary}}
-		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&out).Level(zerolog.InfoLevel)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&out).Level(zerolog.InfoLevel)})
 		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() { result <- e.Run(ctx, untilDone) }()
@@ -100,10 +97,7 @@ func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log, clientLog bytes.Buffer
 		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: io.ErrUnexpectedEOF}
-		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
 		client := funcr.New(func(_, line string) { clientLog.WriteString(line + "\n") }, funcr.Options{})
 		ctx, stop := context.WithCancel(klog.NewContext(t.Context(), client))
 		result := make(chan error, 1)
@@ -141,10 +135,7 @@ func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}}
-		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log)})
 		stop := testkit.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
 		testkit.Pass(time.Minute)
 		log.Reset()
@@ -164,10 +155,7 @@ func TestUnreachableLockIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: io.ErrUnexpectedEOF}
 		config := leader.DefaultConfig()
-		e, err := leader.New(lock, config, leader.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.New(lock, config, leader.Options{})
 		unready := func(when string, words ...string) {
 			t.Helper()
 			err := e.CheckLock(t.Context())
@@ -203,10 +191,7 @@ func TestUnreachableLockIsNotReady(t *testing.T) {
 
 func TestElectorWithoutALockIsReady(t *testing.T) {
 	t.Parallel()
-	e, err := leader.NewAlone("a", leader.DefaultConfig(), leader.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := leader.NewAlone("a", leader.DefaultConfig(), leader.Options{})
 	if err := e.CheckLock(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -219,10 +204,7 @@ func TestSlowLockIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: new(link), identity: "a"}, err: context.DeadlineExceeded}
-		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
 		testkit.Start(t, func(ctx context.Context) error { return e.Run(ctx, untilDone) })
 		testkit.Pass(5 * time.Second)
 		for what, got := range map[string]string{"log": log.String(), "readiness": fmt.Sprint(e.CheckLock(t.Context()))} {

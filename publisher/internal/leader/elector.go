@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -61,31 +60,17 @@ type Elector struct {
 	contact contact
 }
 
-// New makes an elector on a lock of its own. It fails if config is invalid or the lock has
-// no identity.
-func New(lock resourcelock.Interface, config Config, options Options) (*Elector, error) {
-	e, err := newElector(lock.Identity(), config, options)
-	if err != nil {
-		return nil, err
-	}
+// New makes an elector on a lock of its own.
+func New(lock resourcelock.Interface, config Config, options Options) *Elector {
+	e := NewAlone(lock.Identity(), config, options)
 	e.lock = lock
 	e.contact.logger = e.logger.With().Str("lock", lock.Describe()).Logger()
-	return e, nil
+	return e
 }
 
 // NewAlone makes an elector without a lock: it leads as long as it runs. If two such
 // processes run, only the epoch prevents both from moving one checkpoint.
-func NewAlone(identity string, config Config, options Options) (*Elector, error) {
-	return newElector(identity, config, options)
-}
-
-func newElector(identity string, config Config, options Options) (*Elector, error) {
-	if err := config.Validate(); err != nil {
-		return nil, fmt.Errorf("validate the election: %w", err)
-	}
-	if identity == "" {
-		return nil, errors.New("validate the election: identity is empty")
-	}
+func NewAlone(identity string, config Config, options Options) *Elector {
 	logger := options.Logger.With().Str("component", "leader").Str("identity", identity).Logger()
 	return &Elector{
 		identity: identity,
@@ -94,7 +79,7 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 		metrics:  newMetrics(options.Registerer),
 		options:  options,
 		contact:  contact{logger: logger, heartbeat: options.Heartbeat},
-	}, nil
+	}
 }
 
 // CheckLock returns why this process cannot take part in the election at the moment; nil if

@@ -36,10 +36,7 @@ func start(t *testing.T, store *lockStore, work leader.Work) *candidate {
 		registry: prometheus.NewRegistry(),
 	}
 	lock := &memoryLock{store: store, link: c.link, identity: c.identity}
-	e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Registerer: c.registry})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := leader.New(lock, leader.DefaultConfig(), leader.Options{Registerer: c.registry})
 	c.Elector = e
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
@@ -229,10 +226,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 func TestAloneLeadsWithoutALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, err := leader.NewAlone("me", leader.DefaultConfig(), leader.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.NewAlone("me", leader.DefaultConfig(), leader.Options{})
 		ctx, cancel := context.WithCancel(context.Background())
 		terms := 0
 		result := make(chan error, 1)
@@ -262,9 +256,7 @@ func TestAloneLeadsWithoutALease(t *testing.T) {
 func TestMetricNames(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	if _, err := leader.NewAlone("me", leader.DefaultConfig(), leader.Options{Registerer: registry}); err != nil {
-		t.Fatal(err)
-	}
+	leader.NewAlone("me", leader.DefaultConfig(), leader.Options{Registerer: registry})
 	if n, err := testutil.GatherAndCount(registry, "penstock_publisher_leader", "penstock_publisher_terms_total"); n != 6 || err != nil {
 		t.Errorf("%d series, %v, want the gauge and a counter for each of 5 reasons", n, err)
 	}

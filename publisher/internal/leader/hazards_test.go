@@ -120,10 +120,7 @@ func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 		store := &lockStore{}
 		link := new(link)
 		lock := &slowLock{memoryLock: memoryLock{store: store, link: link, identity: "a"}, answer: slow}
-		e, err := leader.New(lock, config, leader.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.New(lock, config, leader.Options{})
 		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() {
@@ -297,10 +294,7 @@ func TestADeadlockedElectorEndsRun(t *testing.T) {
 			release:    make(chan struct{}),
 		}
 		beats := 0
-		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Heartbeat: func() { beats++ }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := leader.New(lock, leader.DefaultConfig(), leader.Options{Heartbeat: func() { beats++ }})
 		result := make(chan error, 1)
 		go func() { result <- e.Run(context.Background(), untilDone) }()
 		testkit.Pass(time.Minute)

@@ -234,10 +234,7 @@ func TestElectionOverMongoLock(t *testing.T) {
 		collection := newLeases(t)
 		terms := make(chan string, 10)
 		run := func(identity string) (stop func()) {
-			e, err := leader.New(leader.NewMongoLock(collection, "events", "events", identity), leader.DefaultConfig(), leader.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := leader.New(leader.NewMongoLock(collection, "events", "events", identity), leader.DefaultConfig(), leader.Options{})
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan error, 1)
 			go func() {

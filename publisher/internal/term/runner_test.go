@@ -17,10 +17,7 @@ func alone(t *testing.T) *leader.Elector {
 	t.Helper()
 	timing := leader.DefaultConfig()
 	timing.StopTimeout = stopTime
-	elector, err := leader.NewAlone("test", timing, leader.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	elector := leader.NewAlone("test", timing, leader.Options{})
 	return elector
 }
 
