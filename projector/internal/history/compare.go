@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -16,20 +17,17 @@ import (
 type Difference struct {
 	// Path is the path of the field: keys and array indexes, separated by dots.
 	Path string `bson:"path" json:"path"`
-	// Want is the value in the fold and Have the value in the document, as Extended JSON
-	// with types. Each is empty if the field is absent, and is cut after 512 bytes.
+	// Want is the type of the value in the fold and Have that of the value in the document, by
+	// MongoDB's names. Each is empty if the field is absent. A finding never has the values:
+	// findings are kept longer than personal data may be.
 	Want string `bson:"want,omitempty" json:"want,omitempty"`
 	Have string `bson:"have,omitempty" json:"have,omitempty"`
 	// TypeOnly is set if both are numbers with the same value and different types.
 	TypeOnly bool `bson:"typeOnly,omitempty" json:"typeOnly,omitempty"`
 }
 
-const (
-	// maxDifferences bounds the differences that a finding lists.
-	maxDifferences = 20
-	// maxValue bounds the text of one value, in bytes.
-	maxValue = 512
-)
+// maxDifferences bounds the differences that a finding lists.
+const maxDifferences = 20
 
 // engineFields are written by the engine, not by a projection.
 var engineFields = []string{model.FieldID, model.FieldLastEventID, model.FieldLastUpdatedAt, model.FieldLastGeneration}
@@ -73,14 +71,14 @@ func (c *comparison) documents(path string, want, have bson.Raw, except []string
 		value, ok := values[e.Key()]
 		delete(values, e.Key())
 		if !ok {
-			c.add(Difference{Path: join(path, e.Key()), Want: show(e.Value())}, false)
+			c.add(Difference{Path: join(path, e.Key()), Want: fold.TypeName(e.Value())}, false)
 			continue
 		}
 		c.values(join(path, e.Key()), e.Value(), value)
 	}
 	for _, e := range had {
 		if value, extra := values[e.Key()]; extra {
-			c.add(Difference{Path: join(path, e.Key()), Have: show(value)}, false)
+			c.add(Difference{Path: join(path, e.Key()), Have: fold.TypeName(value)}, false)
 		}
 	}
 }
@@ -98,7 +96,7 @@ func (c *comparison) values(path string, want, have bson.RawValue) {
 		}
 	}
 	typeOnly := want.Type != have.Type && sameNumber(want, have)
-	c.add(Difference{Path: path, Want: show(want), Have: show(have), TypeOnly: typeOnly}, typeOnly)
+	c.add(Difference{Path: path, Want: fold.TypeName(want), Have: fold.TypeName(have), TypeOnly: typeOnly}, typeOnly)
 }
 
 func (c *comparison) add(d Difference, typeOnly bool) {
@@ -115,15 +113,6 @@ func join(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-// show returns a value as Extended JSON with its type, cut after maxValue bytes.
-func show(v bson.RawValue) string {
-	text := v.String()
-	if len(text) > maxValue {
-		text = strings.ToValidUTF8(text[:maxValue], "") + "…"
-	}
-	return text
 }
 
 // sameNumber reports whether two values are numbers of equal value.

@@ -1,7 +1,13 @@
 package history
 
 import (
+	"errors"
+	"fmt"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Kind is the kind of a finding.
@@ -58,7 +64,8 @@ func Wrong(counts map[string]int64) int64 {
 	return wrong
 }
 
-// Finding is one read model that is wrong, or parked.
+// Finding is one read model that is wrong, or parked. It names fields and types, and never has
+// values of the read model or of events.
 type Finding struct {
 	ID          string `bson:"_id" json:"-"`
 	Job         string `bson:"job" json:"job"`
@@ -89,6 +96,18 @@ type Finding struct {
 
 	// wrongContent is set if no writer must continue folding from the document.
 	wrongContent bool
+}
+
+// withoutValues describes an error without values of events and documents. The errors of
+// expressions and of MongoDB can have such values.
+func withoutValues(err error) string {
+	if failed, ok := errors.AsType[*projection.Error](err); ok {
+		return fmt.Sprintf("event %d cannot be applied, reason %s: see \"projector explain\"", failed.EventID, failed.Reason)
+	}
+	if refused, ok := errors.AsType[mongo.ServerError](err); ok {
+		return fmt.Sprintf("MongoDB refuses it with code %v: see the log of MongoDB", refused.ErrorCodes())
+	}
+	return err.Error()
 }
 
 // count adds the finding to the counts of a job or of a part of one.

@@ -291,7 +291,7 @@ func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func()
 				p.metrics.reconciled.WithLabelValues(p.job.Projection).Inc()
 			}
 		default:
-			f.RepairError = err.Error()
+			f.RepairError = withoutValues(err)
 		}
 	}
 	if f.Kind != Parked {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -21,6 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // definitions are one projection for each case that verification must distinguish.
@@ -168,14 +170,40 @@ func TestDifferencesNameFieldsAndTypes(t *testing.T) {
 	f := found["a"]
 	slices.SortFunc(f.Differences, func(a, b history.Difference) int { return strings.Compare(a.Path, b.Path) })
 	want := []history.Difference{
-		{Path: "all.0", Want: `{"$numberLong":"2"}`, Have: `{"$numberInt":"2"}`, TypeOnly: true},
-		{Path: "all.1", Have: `"x"`},
-		{Path: "deep.more", Have: `true`},
-		{Path: "deep.text", Want: `"1"`, Have: `"2"`},
-		{Path: "n", Want: `{"$numberLong":"3"}`},
+		{Path: "all.0", Want: "long", Have: "int", TypeOnly: true},
+		{Path: "all.1", Have: "string"},
+		{Path: "deep.more", Have: "bool"},
+		{Path: "deep.text", Want: "string", Have: "string"},
+		{Path: "n", Want: "long"},
 	}
 	if f.Kind != history.Different || !slices.Equal(f.Differences, want) || f.Watermark != 2 || f.Head != 2 {
 		t.Errorf("found %+v", f)
+	}
+}
+
+// TestFindingsHoldNoValues checks that a finding has no value of a person, neither in its
+// differences nor in the texts of errors.
+func TestFindingsHoldNoValues(t *testing.T) {
+	t.Parallel()
+	const person = "Ada Lovelace"
+	w := newSimulation(t, "projections: [{name: p, collection: things, on: {Add: {set: {name: payload.name}}}}]")
+	w.append("a", "Add", "A", 1)
+	w.still = true
+	w.of("a").document = documentOf("a", 1, 1, testkit.Raw(bson.D{{Key: "name", Value: person}, {Key: "more", Value: bson.A{person}}}))
+	found, _ := w.verify(history.Params{})
+	if text := fmt.Sprintf("%+v", found); len(found["a"].Differences)+len(found["a"].Detail) == 0 || strings.Contains(text, person) {
+		t.Errorf("found %s", text)
+	}
+	failed := &projection.Error{Projection: "p", AggregateID: "a", EventID: 7, Reason: projection.ReasonExpression, Err: errors.New("no such key: " + person)}
+	refused := mongo.WriteError{Code: 11000, Message: "E11000 duplicate key error: { name: \"" + person + "\" }"}
+	for err, want := range map[error]string{
+		failed: "event 7 cannot be applied, reason expression",
+		fmt.Errorf("write a: %w", error(refused)):   "code [11000]",
+		errors.New("other processes kept changing"): "other processes",
+	} {
+		if text := history.WithoutValues(err); !strings.Contains(text, want) || strings.Contains(text, person) {
+			t.Errorf("%v becomes %q, want %q", err, text, want)
+		}
 	}
 }
 
@@ -328,7 +356,7 @@ func TestRepairParksWhatItTakesBack(t *testing.T) {
 		}
 		w.of("a").document, w.still = documentOf("a", 3, 1, testkit.Raw(bson.D{{Key: "n", Value: int64(4)}})), true
 		found, _ := w.verify(history.Params{Repair: true})
-		if f := found["a"]; f.Kind != history.Different || f.Repaired != test.repaired || !f.Repaired && !strings.Contains(f.RepairError, "no such key") {
+		if f := found["a"]; f.Kind != history.Different || f.Repaired != test.repaired || !f.Repaired && !strings.Contains(f.RepairError, "reason expression") {
 			t.Errorf("%s: found %+v", test.kinds, f)
 		}
 		if w.parked["a"].EventID != test.at || w.of("a").document.Lookup("n").AsInt64() != test.n {

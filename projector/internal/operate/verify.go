@@ -331,13 +331,16 @@ func detail(f history.Finding) string {
 	}
 	d := f.Differences[0]
 	text := fmt.Sprintf("%s is %s, must be %s", d.Path, orNothing(d.Have), orNothing(d.Want))
+	if d.Have == d.Want {
+		text = fmt.Sprintf("%s has another value (%s)", d.Path, d.Have)
+	}
 	if more := len(f.Differences) - 1 + f.More; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
 	return text
 }
 
-func orNothing(value string) string { return cmp.Or(value, "absent") }
+func orNothing(kind string) string { return cmp.Or(kind, "absent") }
 
 // summary returns the last line for a projection.
 func summary(r verified) string {
