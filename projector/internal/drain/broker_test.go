@@ -19,14 +19,9 @@ import (
 // azservicebus v1.11. The methods of fakeReceiver describe them.
 type fakeBroker struct {
 	// direct makes receivers like those of package sessions instead of the SDK's.
-	direct  bool
-	rtt     time.Duration
-	lockFor time.Duration
-	// moment is the time between two calls of ReceiveMessages, which a synctest bubble
-	// does not simulate. Messages that arrive in between are released.
-	moment time.Duration
-	// again is the time until a released message is available again.
-	again    time.Duration
+	direct   bool
+	rtt      time.Duration
+	lockFor  time.Duration
 	changed  chan struct{}
 	mu       sync.Mutex
 	sessions map[string]*fakeSession
@@ -47,10 +42,8 @@ type fakeBroker struct {
 	// asks counts the calls of ReceiveMessages, and asked the messages that they
 	// requested.
 	asks, asked int
-	// maxHeld is the largest number of delivered and unsettled messages of a session.
-	maxHeld  int
-	dead     map[string]string
-	problems []string
+	dead        map[string]string
+	problems    []string
 	// acceptErr, if set, can fail an accept.
 	acceptErr func() error
 	// renewErr, if set, can fail a renewal.
@@ -122,14 +115,13 @@ func (b *fakeBroker) release(m *fakeMessage, link *fakeReceiver) {
 	b.released++
 	b.mu.Unlock()
 	token := m.token
-	time.AfterFunc(b.again, func() {
+	time.AfterFunc(0, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if m.link != link || m.token != token {
 			return
 		}
 		m.link = nil
-		link.held--
 		b.out -= len(m.body)
 		link.session.first = min(link.session.first, m.place)
 		link.deliver()
@@ -208,15 +200,6 @@ func (b *fakeBroker) left() error {
 	return nil
 }
 
-// loseLock expires a session's lock, as if its renewal had been lost.
-func (b *fakeBroker) loseLock(session string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s := b.sessions[session]; s != nil && s.owner != nil {
-		b.detach(s)
-	}
-}
-
 // detach takes a session from its link. The caller must hold the lock.
 func (b *fakeBroker) detach(s *fakeSession) {
 	link := s.owner
@@ -232,7 +215,7 @@ func (b *fakeBroker) detach(s *fakeSession) {
 	if link != nil {
 		link.session = nil
 		link.attached = false
-		link.credit, link.arrived, link.held = 0, nil, 0
+		link.credit, link.arrived = 0, nil
 	}
 	b.signal()
 }

@@ -26,13 +26,10 @@ type readModels struct {
 	transient func() bool
 
 	mu sync.Mutex
-	// failing are the aggregates whose writes fail. down makes all writes fail.
-	failing map[string]bool
-	down    bool
+	// failing makes the writes of the aggregate bad fail, and down all writes.
+	failing, down bool
 	// answered is when the store last accepted a write.
 	answered time.Time
-	// lost holds, for each aggregate, the event that the event store lacks too.
-	lost map[string]int64
 	// givenUp holds the reason why an aggregate was given up, and head the last event that was
 	// acknowledged for it.
 	givenUp   map[string]string
@@ -41,15 +38,12 @@ type readModels struct {
 	applied   map[string][]int64
 	parked    map[string]bool
 	problems  []string
-	// deaf makes it write after its context has ended, like a write that is
-	// already in flight.
-	deaf bool
 }
 
 func newReadModels(latency time.Duration) *readModels {
 	return &readModels{
-		latency: latency, failing: make(map[string]bool),
-		lost: make(map[string]int64), givenUp: make(map[string]string), head: make(map[string]int64), store: make(map[string]int64), poison: make(map[string]int64),
+		latency: latency,
+		givenUp: make(map[string]string), head: make(map[string]int64), store: make(map[string]int64), poison: make(map[string]int64),
 		watermark: make(map[string]int64), applied: make(map[string][]int64), parked: make(map[string]bool),
 	}
 }
@@ -64,9 +58,7 @@ func (m *readModels) Handle(ctx context.Context, batch []*drain.Delivery, since 
 		}
 	}
 	m.mu.Unlock()
-	if m.deaf {
-		pause(context.Background(), m.latency)
-	} else if pause(ctx, m.latency); ctx.Err() != nil {
+	if pause(ctx, m.latency); ctx.Err() != nil {
 		return make([]model.Verdict, len(batch))
 	}
 	m.mu.Lock()
@@ -83,10 +75,10 @@ func (m *readModels) Handle(ctx context.Context, batch []*drain.Delivery, since 
 		case m.waits(key) && id > m.watermark[key]:
 			m.head[key] = max(m.head[key], id)
 			verdicts[i] = model.Verdict{Outcome: model.Done}
-		case stale[key] || m.failing[key] || m.down || m.transient != nil && m.transient():
+		case stale[key] || m.failing && key == "bad" || m.down || m.transient != nil && m.transient():
 			stale[key] = true
 			verdicts[i] = model.Verdict{Outcome: model.Retry, Err: errStore}
-			if m.failing[key] && !m.down && !since.IsZero() && !m.answered.Before(since) {
+			if m.failing && key == "bad" && !m.down && !since.IsZero() && !m.answered.Before(since) {
 				verdicts[i] = m.giveUp(key, id, "unavailable")
 			}
 		default:
@@ -100,7 +92,7 @@ func (m *readModels) apply(key string, id int64) model.Verdict {
 	switch v := m.watermark[key]; {
 	case m.parked[key], id <= v:
 		return model.Verdict{Outcome: model.Done}
-	case id > v+1 && (m.store[key] < id-1 || m.lost[key] > v && m.lost[key] < id):
+	case id > v+1 && m.store[key] < id-1:
 		return m.giveUp(key, id, "missing")
 	default:
 		return m.project(key, v+1, id)
@@ -177,24 +169,16 @@ func (m *readModels) applies(t *testing.T, want map[string]int64) {
 	}
 }
 
-// fail makes all writes of an aggregate fail, or ends that.
-func (m *readModels) fail(key string, fails bool) {
+// fail makes the writes of the aggregate bad fail, or ends that.
+func (m *readModels) fail(fails bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failing[key] = fails
+	m.failing = fails
 }
 
-// outage makes every write fail, or ends that.
-func (m *readModels) outage(down bool) {
+// outage makes every write fail.
+func (m *readModels) outage() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.down = down
-}
-
-// recover ends all failures.
-func (m *readModels) recover() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.down = false
-	clear(m.failing)
+	m.down = true
 }

@@ -23,9 +23,7 @@ type fakeReceiver struct {
 	epoch       int
 	// credit is the number of messages that the broker may still send. arrived are the
 	// messages that it has sent.
-	credit int
-	// held counts the messages that are delivered and not settled.
-	held         int
+	credit       int
 	arrived      []*fakeMessage
 	receiving    bool
 	stopReleaser func()
@@ -47,8 +45,6 @@ func (r *fakeReceiver) deliver() {
 		binary.BigEndian.PutUint64(m.token[:], b.tokens)
 		s.byToken[m.token] = m
 		m.link = r
-		r.held++
-		b.maxHeld = max(b.maxHeld, r.held)
 		b.out += len(m.body)
 		b.maxOut = max(b.maxOut, b.out)
 		r.credit--
@@ -102,7 +98,6 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, limit int, o *azserv
 	b.mu.Unlock()
 	defer func() { b.mu.Lock(); r.receiving = false; b.mu.Unlock() }()
 	if stop != nil {
-		pause(ctx, b.moment)
 		stop()
 	}
 	b.mu.Lock()
@@ -223,7 +218,6 @@ func (r *fakeReceiver) settleHeld(m *azservicebus.ReceivedMessage, then func(*fa
 		return false
 	}
 	have.settled, have.link = true, nil
-	r.held--
 	b.out -= len(have.body)
 	b.sessions[r.id].left--
 	then(have)

@@ -64,7 +64,7 @@ func TestFailingAggregateIsGivenUpAtOnce(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
-		m.fail("bad", true)
+		m.fail(true)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.BatchSize = 2, 16 })
 		neighbours := startFlow(broker, m, "bucket", 50*time.Millisecond, "a", "b")
 		bad := startFlow(broker, m, "bucket", 100*time.Millisecond, "bad")
@@ -78,7 +78,7 @@ func TestFailingAggregateIsGivenUpAtOnce(t *testing.T) {
 			t.Errorf("an event of a neighbour took %s", neighbours.worst)
 		}
 		s.settled(t, time.Minute)
-		m.fail("bad", false)
+		m.fail(false)
 		m.resume()
 		m.applies(t, want)
 		s.end(t)
@@ -92,7 +92,7 @@ func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
-		m.fail("bad", true)
+		m.fail(true)
 		broker.send("bucket", "bad", idsTo(2000)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.SessionTenure = 1, 10*time.Second })
 		pause(t.Context(), 5*time.Second)
@@ -103,7 +103,7 @@ func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 		if n := broker.unsettled(); n != 2000 {
 			t.Errorf("%d messages are unsettled, not all 2000", n)
 		}
-		m.fail("bad", false)
+		m.fail(false)
 		s.settled(t, 30*time.Second)
 		m.applies(t, map[string]int64{"free": 10, "bad": 2000})
 		s.end(t)
@@ -116,7 +116,7 @@ func TestStopsWhileTheStoreIsDown(t *testing.T) {
 	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
-		m.outage(true)
+		m.outage()
 		broker.send("bucket", "a", idsTo(5)...)
 		broker.send("bucket", "b", idsTo(5)...)
 		s := start(t, broker, m, nil)
