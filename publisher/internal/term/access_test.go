@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
 // refusals are the errors of MongoDB, and of the proxy of Atlas, for missing rights.
@@ -96,49 +94,64 @@ func TestOnlyALastingRefusalByMongoDBEndsTheProcess(t *testing.T) {
 	}
 }
 
-// An event store that can be read does not make up for a quarantine that cannot be written:
-// the terms would end at the same event for ever.
-func TestLastingRefusalOfTheQuarantineEndsTheProcess(t *testing.T) {
+// An event store that can be read does not make up for writes that are refused: without the
+// quarantine, the terms end at the same event for ever, and without saves each failover repeats
+// more. A process whose writes are refused is not ready, and ends in the end.
+func TestLastingRefusalOfWritesEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
-		t.Run(lasts.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSetup(t, random())
-				s.runner.access = &mongox.Access{After: 10 * time.Minute, Service: "publisher"}
-				s.runner.storing = &mongox.Access{After: 10 * time.Minute, Service: "publisher"}
-				s.runner.storing.Works()
-				begun := time.Now()
-				s.quarantine.Before = func(context.Context, string) error {
-					if time.Since(begun) < lasts {
-						return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+	for name, refuse := range map[string]func(s *setup, access *mongox.Access, fault func() error){
+		"quarantine": func(s *setup, access *mongox.Access, fault func() error) {
+			s.runner.storing = access
+			s.quarantine.Before = func(context.Context, string) error { return fault() }
+		},
+		"checkpoint": func(s *setup, access *mongox.Access, fault func() error) {
+			s.runner.saving.Access, s.checkpoint.fault = access, fault
+		},
+	} {
+		for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+			t.Run(fmt.Sprintf("%s for %s", name, lasts), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newSetup(t, random())
+					access := &mongox.Access{After: 10 * time.Minute, Service: "publisher"}
+					access.Served()
+					s.runner.access.After, s.runner.standby.After = 10*time.Minute, time.Hour
+					s.runner.standby.Served()
+					begun := time.Now()
+					refuse(s, access, func() error {
+						if passed := time.Since(begun); passed > 10*time.Second && passed < lasts {
+							return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
+						}
+						return nil
+					})
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					defer time.AfterFunc(30*time.Minute, stop).Stop()
+					var unready error
+					defer time.AfterFunc(3*time.Minute, func() { unready = access.Check(ctx) }).Stop()
+					go func() {
+						for number := int64(1); ctx.Err() == nil && number < 1000; number++ {
+							s.store.insert("a", number, number%20 == 0)
+							_ = poll.Wait(ctx, time.Second)
+						}
+					}()
+					err := s.runner.Run(ctx, alone(t))
+					took := time.Since(begun)
+					if unready == nil {
+						t.Error("ready after minutes of refused writes")
 					}
-					return nil
-				}
-				for n := range int64(10) {
-					s.store.insert("a", n+1, n == 3)
-				}
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				timer := time.AfterFunc(2*time.Hour, stop)
-				defer timer.Stop()
-				err := s.runner.Run(ctx, alone(t))
-				took := time.Since(begun)
-				switch {
-				case ends && (!errors.As(err, new(mongo.CommandError)) || took < 10*time.Minute || took > 15*time.Minute):
-					t.Errorf("ended with %v after %v, want the refusal after 10 min and a term", err, took)
-				case ends && s.runner.storing.Check(t.Context()) == nil:
-					t.Error("ready while MongoDB refuses the quarantine")
-				case !ends && err != nil:
-					t.Errorf("ended with %v after %v", err, took)
-				case !ends:
-					s.published(t)
-					if err := s.runner.storing.Check(t.Context()); err != nil {
-						t.Errorf("not ready after the refusals: %v", err)
+					switch {
+					case ends && (!errors.As(err, new(mongo.CommandError)) || took < 10*time.Minute || took > 15*time.Minute):
+						t.Errorf("ended with %v after %v, want the refusal after 10 min", err, took)
+					case ends:
+					case err != nil || access.Check(t.Context()) != nil:
+						t.Errorf("ended with %v after %v, ready: %v", err, took, access.Check(t.Context()))
+					default:
+						s.published(t)
 					}
-				}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -187,62 +200,6 @@ func TestLastingRefusalByMongoDBEndsAStandby(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// Without saves, each failover repeats more. A process whose saves are refused is not ready,
-// and ends in the end.
-func TestLastingRefusalOfTheCheckpointEndsTheProcess(t *testing.T) {
-	t.Parallel()
-	for lasts, ends := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
-		t.Run(lasts.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSetup(t, random())
-				access := &mongox.Access{After: 10 * time.Minute, Service: "publisher", Logger: zerolog.Nop()}
-				access.Served()
-				s.runner.saving.Access = access
-				s.runner.standby.After = time.Hour
-				s.runner.standby.Served()
-				begun := time.Now()
-				s.checkpoint.fault = func() error {
-					if passed := time.Since(begun); passed > 10*time.Second && passed < lasts {
-						return mongo.CommandError{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on state"}
-					}
-					return nil
-				}
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				timer := time.AfterFunc(30*time.Minute, stop)
-				defer timer.Stop()
-				var unready error
-				var looking sync.WaitGroup
-				looking.Go(func() {
-					pass(time.Minute)
-					unready = access.Check(t.Context())
-				})
-				go func() {
-					for number := int64(1); ctx.Err() == nil; number++ {
-						s.store.insert("a", number, false)
-						pass(time.Second)
-					}
-				}()
-				err := s.runner.Run(ctx, alone(t))
-				took := time.Since(begun)
-				stop()
-				pass(2 * time.Minute)
-				looking.Wait()
-				if unready == nil {
-					t.Error("ready after a minute of refused saves")
-				}
-				if !ends && (err != nil || access.Check(t.Context()) != nil) {
-					t.Errorf("ended with %v after %v, %v", err, took, access.Check(t.Context()))
-				}
-				if ends && (!errors.Is(err, checkpoint.ErrRefused) || took < 10*time.Minute || took > 12*time.Minute) {
-					t.Errorf("ended with %v after %v, want the refusal after 10 min", err, took)
-				}
-			})
-		})
 	}
 }
 
