@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -47,22 +46,6 @@ const (
 	// Refused: a retry does not help ([ErrRefused]).
 	Refused
 )
-
-// String is the class's name in metrics and logs.
-func (c Class) String() string {
-	switch c {
-	case Reopen:
-		return "reopen"
-	case HistoryLost:
-		return "history_lost"
-	case EventTooLarge:
-		return "event_too_large"
-	case Refused:
-		return "refused"
-	default:
-		return fmt.Sprintf("class(%d)", int(c))
-	}
-}
 
 // Phase says when an error occurred.
 type Phase int

@@ -10,10 +10,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
-// Why a stream was reopened, as the label of a metric, in addition to [EventTooLarge].
+// Why a stream was reopened, as the label of a metric.
 const (
-	causeError  = "error"
-	causeSilent = "silent"
+	causeError    = "error"
+	causeSilent   = "silent"
+	causeTooLarge = "event_too_large"
 )
 
 // Metrics are the stream's metrics. All terms of a process share one set.
@@ -38,7 +39,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			"operation", append(slices.Clone(operations[1:]), opOther)...),
 		reopened: obs.CounterVec(registerer, "penstock_publisher_stream_reopened_total",
 			"Times that the change stream was reopened, by cause: error, silent (no progress within PENSTOCK_STREAM_SILENCE) or event_too_large (a change exceeded 16 MiB).",
-			"cause", causeError, causeSilent, EventTooLarge.String()),
+			"cause", causeError, causeSilent, causeTooLarge),
 		caughtUp: obs.Gauge(registerer, "penstock_publisher_stream_caught_up",
 			"1 while the change stream is close to the end of the oplog; 0 while it catches up and on a process that does not lead."),
 		shardWait: obs.Gauge(registerer, "penstock_publisher_stream_shard_wait_seconds",

@@ -73,7 +73,7 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	wait := r.backoff.Next()
 	if class == EventTooLarge {
 		r.shape, r.keysLeft = KeysOnly, 2*keysBatchSize
-		counted.WithLabelValues(class.String()).Inc()
+		counted.WithLabelValues(causeTooLarge).Inc()
 		log.Warn().Err(cause).Msg("a change exceeds 16 MiB; reading the next documents from the event store instead")
 	} else {
 		counted.WithLabelValues(causeError).Inc()
