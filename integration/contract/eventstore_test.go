@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -435,6 +436,37 @@ func TestMissingReadsOneAggregateOfItsType(t *testing.T) {
 		next.EventID = 5
 		if _, err := r.Whole(t.Context(), &next); !errors.Is(err, eventstore.ErrNotFound) {
 			t.Errorf("event 5: %v", err)
+		}
+	})
+}
+
+// TestFirstIDsAreThoseOfBothEnds counts from 0 in more and more aggregates of a store that also
+// has documents which break the contract.
+func TestFirstIDsAreThoseOfBothEnds(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, events *mongo.Collection, ids string) {
+		t.Helper()
+		r := readerOf(t, events)
+		check := func(what string, refused bool) {
+			t.Helper()
+			if err := r.CheckFirstID(t.Context()); errors.Is(err, eventstore.ErrFirstID) != refused || err != nil && !refused {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		check("empty", false)
+		all := histories(4, ids)
+		slices.SortFunc(all, func(a, b history) int { return strings.Compare(fmt.Sprintf("%020v", a.id), fmt.Sprintf("%020v", b.id)) })
+		documents := slices.Clone(brokenDocuments)
+		for _, h := range all {
+			documents = append(documents, h.documents()...)
+		}
+		insert(t, events, documents)
+		check("from 1", false)
+		for i, h := range all {
+			if _, err := events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: h.id}, {Key: "eventId", Value: 0}}); err != nil {
+				t.Fatal(err)
+			}
+			check(fmt.Sprintf("%d of 4 aggregates from 0", i+1), i == 3)
 		}
 	})
 }

@@ -24,6 +24,11 @@ func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database
 	if ttl, ttlErr := history.CheckTTL(ctx); ttlErr == nil && ttl != "" {
 		r.Fail("event store, TTL", "index "+ttl+" deletes events after a time; read models are folded from all events of an aggregate", "drop index "+ttl)
 	}
+	if err == nil && exists {
+		if first := history.CheckFirstID(ctx); errors.Is(first, eventstore.ErrFirstID) {
+			r.Fail("event store, first ids", first.Error(), "number the events from 1, as the text says")
+		}
+	}
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
 		r.Fail(what, err.Error(), "make the index usable as the text says; without any index on these keys: "+history.CreateIndex())

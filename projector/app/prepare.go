@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
@@ -47,7 +48,7 @@ func (p *Projector) prepare(ctx context.Context, s *config.Stores) error {
 }
 
 // await waits until it reaches the stores and can read the event store. It fails if one of
-// them is no replica set or refuses the credentials. Without this check, a wrong event
+// them is no replica set or refuses the credentials, or if event ids begin at 0. Without this check, a wrong event
 // store would show only at the first gap.
 func (p *Projector) await(ctx context.Context, s *config.Stores) error {
 	for _, client := range s.Needed {
@@ -57,9 +58,15 @@ func (p *Projector) await(ctx context.Context, s *config.Stores) error {
 			return err
 		}
 	}
-	return p.awaitOne(ctx, s.Source, func(ctx context.Context) error {
-		_, err := s.NoEvents(ctx) // tries to read one event
+	events, err := eventstore.NewReader(s.Events, p.config.Fields, p.logger)
+	if err != nil {
 		return err
+	}
+	return p.awaitOne(ctx, s.Source, func(ctx context.Context) error {
+		if _, err := s.NoEvents(ctx); err != nil { // tries to read one event
+			return err
+		}
+		return events.CheckFirstID(ctx)
 	})
 }
 
@@ -77,7 +84,7 @@ func (p *Projector) awaitOne(ctx context.Context, client mongox.Client, check fu
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case mongox.Unusable(err):
+		case mongox.Unusable(err), errors.Is(err, eventstore.ErrFirstID):
 			return fmt.Errorf("MongoDB at %s (%s): %w", client.Store, client.What, err)
 		case mongox.HasCode(err, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", client.Store, client.What, err, mongox.RemedyCredentials)

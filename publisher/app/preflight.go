@@ -55,14 +55,17 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	exists, err := history.CheckIndex(ctx)
+	if err == nil && exists {
+		err = history.CheckFirstID(ctx)
+	}
 	err = mongox.Explain(ctx, err)
 	switch {
-	case errors.Is(err, eventstore.ErrIndex):
+	case errors.Is(err, eventstore.ErrIndex), errors.Is(err, eventstore.ErrFirstID):
 		return fmt.Errorf("event store %s: %w", store, err)
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return fmt.Errorf("event store %s: %w; grant the user listIndexes, find and changeStream on it (the role read on its database)", store, err)
 	case err != nil:
-		logger.Warn().Err(err).Stringer("store", store).Msg("indexes of the event store not checked")
+		logger.Warn().Err(err).Stringer("store", store).Msg("index and first ids of the event store not checked")
 	case !exists:
 		logger.Warn().Stringer("store", store).Msg("the events collection does not exist yet: create it with its index before the first event")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -65,7 +66,7 @@ func (w *Workers) look(ctx context.Context, t *engine.Target, a *aggregate) (fin
 			return nil, nil, err
 		}
 		j := newJudge(t, a.id, state, before.EventID)
-		err = w.readFrom(ctx, a, 1, bson.Timestamp{}, j.add)
+		err = w.readFrom(ctx, a, math.MinInt64, bson.Timestamp{}, j.add)
 		if err == nil {
 			finding, late = j.verdict()
 		}

@@ -21,7 +21,11 @@ func (p *pass) events(ctx context.Context, from, until eventstore.Position) erro
 			return err
 		}
 		if len(b.histories) == 0 {
-			return p.finish(ctx)
+			if err := p.finish(ctx); err != nil || b.unreadable == 0 {
+				return err
+			}
+			p.counts[CountUnreadable] += int64(b.unreadable)
+			return p.save(ctx, true)
 		}
 		p.readSinceWait += b.events
 		if err := p.waitForRate(ctx); err != nil {
@@ -30,6 +34,7 @@ func (p *pass) events(ctx context.Context, from, until eventstore.Position) erro
 		part := p.newPart()
 		part.end = position{Events: b.end}
 		part.counts[CountEvents] += int64(b.events)
+		part.countUnreadable(b.unreadable)
 		if err := p.histories(ctx, b.histories, part); err != nil {
 			return err
 		}
@@ -52,6 +57,7 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 			if err := p.confirm(ctx, &h.aggregate, part); err != nil {
 				return err
 			}
+			part.countUnreadable(h.unreadable)
 			continue
 		}
 		chosen = append(chosen, h)

@@ -51,6 +51,13 @@ type part struct {
 	open int
 }
 
+// countUnreadable counts documents that break the contract.
+func (p *part) countUnreadable(n int) {
+	if n > 0 {
+		p.counts[CountUnreadable] += int64(n)
+	}
+}
+
 // lateLook is an aggregate that is to be checked again.
 type lateLook struct {
 	aggregate aggregate

@@ -21,6 +21,8 @@ type aggregate struct {
 	raw bson.RawValue
 	// read is the number of documents that were read alone and are not counted for the rate yet.
 	read int
+	// unreadable is how many documents of the last such read break the contract.
+	unreadable int
 }
 
 // history has the events of one aggregate.
@@ -180,6 +182,7 @@ func (w *Workers) readable(documents []bson.Raw) []*event.Event {
 
 // readFrom passes the aggregate's events from this id on to each, in pages.
 func (w *Workers) readFrom(ctx context.Context, a *aggregate, from int64, since bson.Timestamp, each func([]*event.Event)) (err error) {
+	a.unreadable = 0
 	if a.raw.Type == 0 {
 		return nil
 	}
@@ -198,6 +201,7 @@ func (w *Workers) readFrom(ctx context.Context, a *aggregate, from int64, since 
 			return err
 		}
 		a.read += len(s.pending) + s.unreadable
+		a.unreadable += s.unreadable
 		if len(s.pending) > 0 {
 			each(s.pending)
 		}

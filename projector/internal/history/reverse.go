@@ -119,6 +119,7 @@ func (p *pass) single(ctx context.Context, id string) error {
 	if err := p.confirm(ctx, &a, part); err != nil {
 		return err
 	}
+	part.countUnreadable(a.unreadable)
 	if view := p.target.Projection.View(); view != nil {
 		state, err := p.load(ctx, p.target.Unit(id))
 		if err != nil {

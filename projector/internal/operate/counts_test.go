@@ -14,11 +14,11 @@ func TestCountsHaveTheRightNoun(t *testing.T) {
 	if got := counts(job.Job{Counts: of}); got != "1 aggregate, 1 event" {
 		t.Errorf("a job has %q", got)
 	}
-	if got := summary(verified{State: job.Done, Counts: of}); !strings.Contains(got, ": 1 aggregate, 1 event: every") {
+	if got := new(verifyCommand).summary(verified{State: job.Done, Counts: of}); !strings.Contains(got, ": 1 aggregate, 1 event: every") {
 		t.Errorf("a verification has %q", got)
 	}
 	alone := verified{State: job.Done, Counts: map[string]int64{history.CountAggregates: 1}}
-	if got := summary(alone); !strings.Contains(got, ": 1 aggregate: every") {
+	if got := new(verifyCommand).summary(alone); !strings.Contains(got, ": 1 aggregate: every") {
 		t.Errorf("a verification of one aggregate has %q", got)
 	}
 	for want, got := range map[string]string{"2 events": counted(2, "events"), "1 behind": counted(1, "behind")} {

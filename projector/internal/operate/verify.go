@@ -308,7 +308,7 @@ func (c *verifyCommand) print(e *Environment, results []verified) error {
 		}
 	})
 	for _, r := range results {
-		fmt.Fprintln(e.stdout, summary(r))
+		fmt.Fprintln(e.stdout, c.summary(r))
 	}
 	return errors.Join(err, wrong)
 }
@@ -343,7 +343,7 @@ func detail(f history.Finding) string {
 func orNothing(kind string) string { return cmp.Or(kind, "absent") }
 
 // summary returns the last line for a projection.
-func summary(r verified) string {
+func (c *verifyCommand) summary(r verified) string {
 	if r.State != job.Done {
 		return fmt.Sprintf("%s, generation %d: the verification is %s: %s", r.Projection, r.Generation, r.State, r.Reason)
 	}
@@ -358,6 +358,8 @@ func summary(r verified) string {
 	case history.Wrong(r.Counts) > 0:
 	case r.Counts[history.CountAggregates] == 0:
 		text += ": nothing to compare"
+	case r.Counts[history.CountUnreadable] > 0:
+		text += ": every read model equals the fold of its readable events"
 	default:
 		text += ": every read model equals the fold of its events"
 	}
@@ -368,6 +370,13 @@ func summary(r verified) string {
 	}
 	if n := r.Counts[history.CountRepaired]; n > 0 {
 		text += fmt.Sprintf(", %d of them repaired", n)
+	}
+	if n := r.Counts[history.CountUnreadable]; n > 0 {
+		of := "the event store"
+		if c.Aggregate != "" {
+			of = "this aggregate"
+		}
+		text += fmt.Sprintf("; no read model has %s of %s that %s the contract: see publisher quarantine list", cli.Count(n, "event"), of, map[bool]string{true: "breaks", false: "break"}[n == 1])
 	}
 	return text
 }
