@@ -1,7 +1,6 @@
 package testcase
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,7 +72,7 @@ func newFolded(p *projection.Projection) *folded {
 
 // fold folds consecutive events of one aggregate together. An event that fails parks the
 // aggregate, and its later events change nothing.
-func (f *folded) fold(events []*event.Event) error {
+func (f *folded) fold(events []*event.Event) {
 	id := events[0].AggregateID
 	u := f.units[id]
 	if u == nil {
@@ -81,39 +80,33 @@ func (f *folded) fold(events []*event.Event) error {
 		f.units[id] = u
 	}
 	if u.parked != nil {
-		return nil
+		return
 	}
 	result := f.Fold(u.state, events)
-	if result.Err != nil && errors.Is(result.Err.Err, projection.ErrBusy) {
-		return result.Err
-	}
 	if n := result.Folded; n > 0 {
 		next := &unit{state: result.State(), watermark: events[n-1].EventID}
 		if f.View() != nil {
 			next.state = result.Document
 		}
 		if err := f.replace(id, u, next); err != nil && len(events) > 1 {
-			return f.each(events) // to find the event that fails
+			f.each(events) // to find the event that fails
+			return
 		} else if err != nil {
 			u.parked = f.park(events[0], projection.ReasonRejected, err)
-			return nil
+			return
 		}
 		u = next
 	}
 	if result.Err != nil {
 		u.parked = f.park(events[result.Folded], result.Err.Reason, result.Err.Err)
 	}
-	return nil
 }
 
 // each folds each event by itself.
-func (f *folded) each(events []*event.Event) error {
+func (f *folded) each(events []*event.Event) {
 	for i := range events {
-		if err := f.fold(events[i : i+1]); err != nil {
-			return err
-		}
+		f.fold(events[i : i+1])
 	}
-	return nil
 }
 
 func (f *folded) park(ev *event.Event, reason projection.Reason, err error) *Parked {

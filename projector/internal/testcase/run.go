@@ -66,7 +66,7 @@ func (c *Case) Run(ctx context.Context, projections []*projection.Projection) (R
 
 // fold folds the events of each step into every projection, and returns the state after each
 // step.
-func (c *Case) fold(projections []*projection.Projection, apply func(*folded, []*event.Event) error) ([]State, error) {
+func (c *Case) fold(projections []*projection.Projection, apply func(*folded, []*event.Event)) ([]State, error) {
 	all := make([]*folded, len(projections))
 	for i, p := range projections {
 		all[i] = newFolded(p)
@@ -87,11 +87,7 @@ func (c *Case) fold(projections []*projection.Projection, apply func(*folded, []
 		}
 		states[i] = newState()
 		for _, f := range all {
-			if len(events) > 0 {
-				if err := apply(f, events); err != nil {
-					return nil, err
-				}
-			}
+			apply(f, events)
 			f.addTo(&states[i])
 		}
 	}
@@ -99,7 +95,7 @@ func (c *Case) fold(projections []*projection.Projection, apply func(*folded, []
 }
 
 // inOneBatch folds the events of each aggregate together.
-func inOneBatch(f *folded, events []*event.Event) error {
+func inOneBatch(f *folded, events []*event.Event) {
 	batches := map[string][]*event.Event{}
 	var order []string
 	for _, ev := range events {
@@ -109,9 +105,6 @@ func inOneBatch(f *folded, events []*event.Event) error {
 		batches[ev.AggregateID] = append(batches[ev.AggregateID], ev)
 	}
 	for _, id := range order {
-		if err := f.fold(batches[id]); err != nil {
-			return err
-		}
+		f.fold(batches[id])
 	}
-	return nil
 }
