@@ -464,4 +464,12 @@ var Table = []Mutation{
 		New:   "case at.EventID > 0:",
 		Found: 7346,
 	},
+	{
+		Name:  "a finding has a value",
+		File:  "projector/internal/history/compare.go",
+		Old:   "Have: fold.TypeName(have)",
+		New:   "Have: have.String()",
+		Blind: "no promise of the histories is about the texts of findings",
+		Test:  "projector/internal/history TestFindingsHoldNoValues",
+	},
 }

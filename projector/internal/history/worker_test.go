@@ -186,12 +186,14 @@ func TestDifferencesNameFieldsAndTypes(t *testing.T) {
 func TestFindingsHoldNoValues(t *testing.T) {
 	t.Parallel()
 	const person = "Ada Lovelace"
-	w := newSimulation(t, "projections: [{name: p, collection: things, on: {Add: {set: {name: payload.name}}}}]")
-	w.append("a", "Add", "A", 1)
-	w.still = true
-	w.of("a").document = documentOf("a", 1, 1, testkit.Raw(bson.D{{Key: "name", Value: person}, {Key: "more", Value: bson.A{person}}}))
-	found, _ := w.verify(history.Params{})
-	if text := fmt.Sprintf("%+v", found); len(found["a"].Differences)+len(found["a"].Detail) == 0 || strings.Contains(text, person) {
+	w := newSimulation(t, definitions["keeps its documents"])
+	w.append("a", "Set", "A", 1)
+	w.settle()
+	w.change("a", func(d bson.D) bson.D {
+		return set(set(d, "deep", bson.D{{Key: "text", Value: person}}), "more", bson.A{person})
+	}, "")
+	found, _ := w.verifyStill()
+	if text := fmt.Sprintf("%+v", found); len(found["a"].Differences) < 2 || strings.Contains(text, person) {
 		t.Errorf("found %s", text)
 	}
 	failed := &projection.Error{Projection: "p", AggregateID: "a", EventID: 7, Reason: projection.ReasonExpression, Err: errors.New("no such key: " + person)}
