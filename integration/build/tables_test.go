@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -53,21 +54,58 @@ func TestEachConditionIsInTheTable(t *testing.T) {
 	}
 }
 
+var setting = regexp.MustCompile(`PENSTOCK_[A-Z][A-Z_]*[A-Z]`)
+
+// TestPagesNameSettingsThatExist finds settings in the docs and the chart that the code has not.
+// Only the decisions of former times may name some.
+func TestPagesNameSettingsThatExist(t *testing.T) {
+	t.Parallel()
+	known := make(map[string]bool)
+	for _, root := range []string{"publisher", "projector", "pkg", "integration", "hack"} {
+		for _, text := range files(t, root, ".go", ".sh") {
+			for _, name := range setting.FindAllString(text, -1) {
+				known[name] = true
+			}
+		}
+	}
+	for _, root := range []string{"docs", "charts", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		for path, text := range files(t, root, ".md", ".yaml", ".tpl") {
+			for _, name := range setting.FindAllString(text, -1) {
+				if !known[name] && !strings.Contains(path, "/adr/") {
+					t.Errorf("%s names %s, which no code has", path, name)
+				}
+			}
+		}
+	}
+}
+
+// files reads the files below root, a path from the top of the repository, by their paths.
+func files(t *testing.T, root string, extensions ...string) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	err := filepath.WalkDir(filepath.Join("../..", root), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !slices.Contains(extensions, filepath.Ext(path)) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		texts[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
 // services returns the code of both services and of pkg, without their tests.
 func services(t *testing.T) string {
 	t.Helper()
 	var code strings.Builder
 	for _, module := range []string{"publisher", "projector", "pkg"} {
-		err := filepath.WalkDir(filepath.Join("../..", module), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-				return err
+		for path, text := range files(t, module, ".go") {
+			if !strings.HasSuffix(path, "_test.go") {
+				code.WriteString(text)
 			}
-			text, err := os.ReadFile(path)
-			code.Write(text)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 	return code.String()

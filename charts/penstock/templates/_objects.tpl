@@ -54,7 +54,7 @@ spec:
     matchLabels:
       {{- include "penstock.selectorLabels" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
-  {{- $admin := $policy.metrics.from }}
+  {{- $admin := $policy.metrics.from | default list }}
   {{- if .root.Values.tests.enabled }}
   {{- $admin = append $admin (dict "podSelector" (dict "matchLabels" (include "penstock.selectorLabels" (dict "root" .root "component" "test") | fromYaml))) }}
   {{- end }}

@@ -198,6 +198,10 @@ publisher.lease.renewDeadlineSeconds is not more than 1.2 times publisher.lease.
 {{- end }}
 
 {{- define "penstock.problems.ports" -}}
+{{- $query := .Values.projector.query }}
+{{- if and .Values.projector.enabled $query.enabled .Values.networkPolicy.enabled (not $query.from) (not .Values.networkPolicy.extraIngress) }}
+projector.query.enabled and networkPolicy.enabled are true, and projector.query.from is empty, so nobody could ask for /applied: name its peers, such as [{podSelector: {matchLabels: {app: shop}}}]
+{{ end }}
 {{- range $peer := list "dns" "https" "serviceBus" "mongodb" "apiServer" "tracing" }}
 {{- range (index $.Values.networkPolicy $peer).ports }}
 {{- $ends := splitList "-" (kindIs "string" . | ternary . (int64 . | toString)) }}

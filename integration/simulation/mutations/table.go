@@ -73,7 +73,7 @@ var Table = []Mutation{
 		File:  "publisher/internal/term/term.go",
 		Old:   "if err := claim.Save(ctx, from); err != nil {",
 		New:   "if err := error(nil); err != nil {",
-		Blind: "every history begins with PENSTOCK_START=beginning, where the next term scans from the beginning again",
+		Blind: "a stream must start now, and its first term must end before its first event is acknowledged: in the first seconds, in which few faults strike",
 		Test:  "publisher/internal/term TestAStartPointIsSavedBeforeTheFirstEvent",
 	},
 	{
