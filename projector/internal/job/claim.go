@@ -21,43 +21,27 @@ type Query struct {
 	Kinds []Kind
 	// Only restricts the query to one job; empty means all.
 	Only string
-	// After is the id after which the result begins, in the order of ids.
-	After string
-	// Limit bounds how many are returned.
-	Limit int
 }
 
-// Active returns jobs that can be worked on, in the order of their ids. It leaves out jobs that
+// Active returns the jobs that can be worked on, in the order of their ids. It leaves out jobs that
 // cannot be read, whose ids the log has: they must not stop the work on the others.
 func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
 	filter := bson.D{
 		{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Planning, Running}}}},
 		{Key: "kind", Value: bson.D{{Key: "$in", Value: q.Kinds}}},
-		{Key: "_id", Value: bson.D{{Key: "$gt", Value: q.After}}},
 	}
 	if q.Only != "" {
-		filter = append(filter, bson.E{Key: "$and", Value: bson.A{bson.D{{Key: "_id", Value: q.Only}}}})
+		filter = append(filter, bson.E{Key: "_id", Value: q.Only})
 	}
-	// The caller takes fewer jobs than the limit for the last ones, so others replace those that
-	// are left out.
-	for limit := q.Limit; ; {
-		var found []Job
-		err := s.request(ctx, func(ctx context.Context) (err error) {
-			found, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit))))
-			return err
-		})
-		omitted := 0
-		if unreadable, ok := errors.AsType[*mongox.UnreadableError](err); ok {
-			omitted = len(unreadable.Records)
-		}
-		if err := s.omitted.Report(err, s.options.Logger); err != nil {
-			return nil, fmt.Errorf("list active jobs: %w", err)
-		}
-		if len(found)+omitted < limit || len(found) >= q.Limit {
-			return found[:min(len(found), q.Limit)], nil
-		}
-		limit = q.Limit + omitted
+	var found []Job
+	err := s.request(ctx, func(ctx context.Context) (err error) {
+		found, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
+		return err
+	})
+	if err := s.omitted.Report(err, s.options.Logger); err != nil {
+		return nil, fmt.Errorf("list active jobs: %w", err)
 	}
+	return found, nil
 }
 
 // leases are the fields of the leases on ranges, and on jobs that are to be planned.

@@ -40,8 +40,6 @@ type Settler interface {
 var _ Jobs = (*Store)(nil)
 
 const (
-	// activePage bounds the jobs that are read at once.
-	activePage = 100
 	// settleTimeout bounds the last request about a claim when the process stops.
 	settleTimeout = 2 * time.Second
 	// firstRetry and lastRetry bound the waits after errors of a worker.
@@ -80,9 +78,8 @@ type Runner struct {
 	kinds   []Kind
 	// free triggers another search for work, because a range has ended.
 	free chan struct{}
-	// last is the job that was asked last; the next search begins after it. Only Run uses
-	// it.
-	last string
+	// waiting are the active jobs that had no turn since they were read. Only Run uses it.
+	waiting []Job
 	// unread and unclaimed limit the lines about retries.
 	unread, unclaimed obs.Repeats
 
@@ -147,47 +144,39 @@ func (r *Runner) look() {
 	}
 }
 
-// next claims a range of the first job that has an open one, beginning after the job that
-// was asked last, and returns when it requested the claim. An error of one job does not
-// prevent claims of the others.
+// next claims a range of the first of the waiting jobs that has an open one, and returns when it
+// requested the claim. When no job waits any more, it reads the active jobs once: so every job
+// has its turn before a job has the next one. An error of one job does not prevent claims of the
+// others.
 func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
-	start, after, wrapped := r.last, r.last, false
-search:
-	for ctx.Err() == nil {
-		jobs, err := r.options.Jobs.Active(ctx, Query{Kinds: r.kinds, Only: r.options.Only, After: after, Limit: activePage})
-		if err != nil {
-			if ctx.Err() == nil {
+	for read := false; ctx.Err() == nil; {
+		if len(r.waiting) == 0 {
+			if read {
+				break
+			}
+			read = true
+			jobs, err := r.options.Jobs.Active(ctx, Query{Kinds: r.kinds, Only: r.options.Only})
+			if err != nil && ctx.Err() == nil {
 				r.unread.Warn(&r.options.Logger).Err(err).Msg("active jobs not read; retrying")
 			}
-			return Claim{}, time.Time{}, false
-		}
-		for _, j := range jobs {
-			after = j.ID
-			if wrapped && j.ID > start {
-				break search
-			}
-			if r.isAway(j.ID) {
-				continue
-			}
-			requested := time.Now()
-			claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, r.options.Lease)
-			if err != nil && ctx.Err() == nil {
-				r.unclaimed.Warn(&r.options.Logger).Err(err).Str("job", j.ID).Msg("no range of the job claimed; retrying")
-			}
-			if ok {
-				r.last = j.ID
-				return claim, requested, true
+			if r.waiting = jobs; len(jobs) == 0 {
+				break
 			}
 		}
-		if len(jobs) == activePage {
+		j := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		if r.isAway(j.ID) {
 			continue
 		}
-		if wrapped || start == "" {
-			break
+		requested := time.Now()
+		claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, r.options.Lease)
+		if err != nil && ctx.Err() == nil {
+			r.unclaimed.Warn(&r.options.Logger).Err(err).Str("job", j.ID).Msg("no range of the job claimed; retrying")
 		}
-		wrapped, after = true, ""
+		if ok {
+			return claim, requested, true
+		}
 	}
-	r.last = "" // without work, one request is enough for the next search
 	return Claim{}, time.Time{}, false
 }
 

@@ -266,8 +266,6 @@ func TestNoJobBlocksAnother(t *testing.T) {
 	})
 }
 
-// A search begins after the job that was asked last. Without work, it does not read the jobs
-// twice.
 func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,22 +286,6 @@ func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
 		// Two searches are between half a second and one and a half apart.
 		if n := searched.Load() - before; n < 500 || n > 720 {
 			t.Errorf("%d requests in ten minutes", n)
-		}
-	})
-}
-
-func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newVirtualStore(t)
-		for i := range 150 {
-			newJob(t, s, fmt.Sprintf("%03d", i), job.Verify)
-		}
-		w := &counter{ranges: 1, steps: 1}
-		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 2})()
-		testkit.Pass(5 * time.Minute)
-		for i := range 150 {
-			wantDone(t, s, fmt.Sprintf("%03d", i), 1)
 		}
 	})
 }

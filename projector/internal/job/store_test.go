@@ -103,17 +103,13 @@ func TestRangesOfADoneJobAreDeleted(t *testing.T) {
 	}
 }
 
-// TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs checks that active jobs and open
-// ranges are found by an index, independent of the number of other jobs.
 // A process that deletes an old failed job deletes its ranges first, and can be killed before
 // it deletes the job. Resumed, the job would be done without any work.
-func TestResumedJobWithoutItsRangesIsPlannedAgain(t *testing.T) {
+func TestResumedJobWithoutItsRangesFails(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, job.Options{})
 	s.planned(t, job.Job{ID: "verify", Kind: job.Verify, Projection: "users"}, 2)
-	if err := s.Fail(t.Context(), s.claim(t, "verify", "a"), errors.New("broken")); err != nil {
-		t.Fatal(err)
-	}
+	s.must(t, s.Fail(t.Context(), s.claim(t, "verify", "a"), errors.New("broken")))
 	if _, err := s.db.Collection(job.RangesCollectionName).DeleteMany(t.Context(), bson.D{}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,18 +117,8 @@ func TestResumedJobWithoutItsRangesIsPlannedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.tryClaim(t, "verify", "a")
-	if j := s.get(t, "verify"); j.State != job.Planning {
-		t.Fatalf("the job is %s, want it to be planned again", j.State)
-	}
-	c := s.claim(t, "verify", "a")
-	if err := s.Plan(t.Context(), c, []job.Bounds{{}}, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Finish(t.Context(), s.claim(t, "verify", "b"), nil); err != nil {
-		t.Fatal(err)
-	}
-	if j := s.get(t, "verify"); j.State != job.Done || j.RangesDone != 1 {
-		t.Errorf("the job is %s with %d ranges, want it done with one", j.State, j.RangesDone)
+	if j := s.get(t, "verify"); j.State != job.Failed || !strings.Contains(j.Reason, "start the work again") {
+		t.Errorf("the job is %s: %s", j.State, j.Reason)
 	}
 }
 
@@ -150,9 +136,8 @@ func TestUnreadableJobIsLeftOut(t *testing.T) {
 		}
 	}
 	j := s.planned(t, job.Job{ID: "own", Kind: job.Build, Projection: "users"}, 1)
-	// A page of one job must not end before the readable job.
 	for range 2 {
-		if active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds(), Limit: 1}); err != nil || len(active) != 1 || active[0].ID != j.ID {
+		if active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds()}); err != nil || len(active) != 1 || active[0].ID != j.ID {
 			t.Errorf("active are %v, %v", active, err)
 		}
 	}
@@ -171,6 +156,8 @@ func TestUnreadableJobIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs checks that active jobs and open
+// ranges are found by an index, independent of the number of other jobs.
 func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, job.Options{})
@@ -185,7 +172,7 @@ func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 1)
-	active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds(), Limit: 100})
+	active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds()})
 	if err != nil || len(active) != 1 || active[0].ID != j.ID {
 		t.Errorf("active are %v, %v", active, err)
 	}
@@ -193,7 +180,6 @@ func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 		job.CollectionName: {
 			{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{job.Planning, job.Running}}}},
 			{Key: "kind", Value: bson.D{{Key: "$in", Value: job.Kinds()}}},
-			{Key: "_id", Value: bson.D{{Key: "$gt", Value: ""}}},
 		},
 		job.RangesCollectionName: {{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}},
 	} {

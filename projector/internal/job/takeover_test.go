@@ -86,7 +86,7 @@ func (s *saves) UpdateOne(ctx context.Context, filter, update any, opts ...optio
 // active is the number of jobs that have not ended.
 func (s virtualStore) active(t *testing.T) int {
 	t.Helper()
-	active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds(), Limit: 10})
+	active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,8 +109,11 @@ func (s *Store) Complete(ctx context.Context, c Claim, ranges int, total int64, 
 	return nil
 }
 
+// errRanges is the reason of a job whose ranges are missing.
+var errRanges = errors.New("ranges of the job are missing in the collection job_ranges: cancel the job, and start the work again")
+
 // completeIfFinished ends a running job that has no unfinished range. If ranges are missing,
-// the job is planned again.
+// the job fails.
 func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	err := s.request(ctx, func(ctx context.Context) error {
 		return s.ranges.FindOne(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}},
@@ -125,34 +128,18 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	// A process that deleted the ranges of a failed job may have ended before it deleted the
 	// job, which was resumed then.
 	_, finished, _, err := s.sum(ctx, j)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case finished < j.Ranges:
-		return s.planAgain(ctx, j)
 	}
-	_, err = s.end(ctx, j, Done, "", Running)
+	state, reason := Done, ""
+	if finished < j.Ranges {
+		state, reason = Failed, errRanges.Error()
+	}
+	_, err = s.end(ctx, j, state, reason, Running)
 	if errors.Is(err, ErrState) {
-		// Another process has completed the job, or it was paused. After Resume, the next
-		// claim completes it.
+		// Another process has completed the job and deleted its ranges, or it was paused. After
+		// Resume, the next claim completes it.
 		return nil
-	}
-	return err
-}
-
-// planAgain returns a running job to its planning.
-func (s *Store) planAgain(ctx context.Context, j Job) error {
-	set := bson.D{
-		{Key: "state", Value: mongox.Literal(Planning)}, {Key: "planned", Value: false},
-		{Key: "leaseUntil", Value: time.Unix(0, 0)}, {Key: "progressedAt", Value: mongox.Now},
-	}
-	_, err := s.move(ctx, j.ID, bson.E{Key: "epoch", Value: j.Epoch}, pipeline(set, "holder"), Running)
-	if errors.Is(err, ErrState) {
-		// Another process has completed the job and deleted its ranges, or it was paused.
-		return nil
-	}
-	if err == nil {
-		s.options.Logger.Warn().Str("job", j.ID).Msg("ranges of a job are missing; planning it again")
 	}
 	return err
 }
