@@ -27,7 +27,7 @@ func (w *Workers) build(ctx context.Context, j job.Job, s span, p job.Progress) 
 	if err != nil {
 		return err
 	}
-	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, since: s.since, progress: p, counts: countsOf(s.counts), at: s.start()}
+	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, since: s.Since, progress: p, counts: countsOf(s.counts), at: s.start()}
 	return b.run(ctx, s)
 }
 
@@ -89,7 +89,7 @@ func (b *build) run(ctx context.Context, s span) error {
 
 // read reads ahead.
 func (b *build) read(ctx context.Context, s span, work, order chan<- *group) error {
-	from := &scan{Workers: b.Workers, until: s.until, since: s.since}
+	from := &scan{Workers: b.Workers, until: s.Until, since: s.Since}
 	defer func() { from.close(ctx) }()
 	if err := from.open(ctx, s.start()); err != nil {
 		return err
@@ -207,5 +207,5 @@ func (b *build) save(ctx context.Context) error {
 	if b.progress == nil {
 		return nil
 	}
-	return savePosition(ctx, b.progress, b.at, &b.counts)
+	return savePosition(ctx, b.progress, position{Events: b.at}, b.counts.asMap())
 }

@@ -160,7 +160,7 @@ func TestBuildPassesOverNoFailedRequest(t *testing.T) {
 		s := &checkedSaver{t: t, world: w}
 		err := workers.build(t.Context(), testJob, span{}, s)
 		if err == nil {
-			err = s.Save(t.Context(), testkit.Raw(eventstore.After(testkit.Value("z"))), nil)
+			err = s.Save(t.Context(), testkit.Raw(position{Events: eventstore.After(testkit.Value("z"))}), nil)
 		}
 		if reached = sent >= nth; !reached && (err != nil || s.saves < 5) {
 			t.Errorf("no request failed, and the build ends with %v after %d saves", err, s.saves)
@@ -177,16 +177,16 @@ type checkedSaver struct {
 
 func (s *checkedSaver) Save(_ context.Context, saved bson.Raw, _ map[string]int64) error {
 	s.saves++
-	var position eventstore.Position
-	if err := bson.Unmarshal(saved, &position); err != nil {
+	var at position
+	if err := bson.Unmarshal(saved, &at); err != nil {
 		return err
 	}
 	models := s.world.models(s.t)
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	for _, e := range s.world.log {
-		if before(position, e) && models[e.aggregate] != applied(1, 3) && s.world.parked[e.aggregate].EventID == 0 {
-			s.t.Errorf("position %v is saved, but event %d of %s is not written", position, e.id, e.aggregate)
+		if before(at.Events, e) && models[e.aggregate] != applied(1, 3) && s.world.parked[e.aggregate].EventID == 0 {
+			s.t.Errorf("position %v is saved, but event %d of %s is not written", at.Events, e.id, e.aggregate)
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func TestBuildOfSparseEventTypesSavesItsProgress(t *testing.T) {
 	if err := workers.build(t.Context(), testJob, span{}, killed); !errors.Is(err, errKilled) {
 		t.Fatalf("ended with %v", err)
 	}
-	if seen := killed.r.counts[CountEvents]; seen < 200 || killed.r.counts[CountWritten] != 0 || !before(killed.r.position, stored{aggregate: "a-100"}) {
+	if seen := killed.r.counts[CountEvents]; seen < 200 || killed.r.counts[CountWritten] != 0 || !before(killed.r.position.Events, stored{aggregate: "a-100"}) {
 		t.Errorf("saved position %v and counts %v, although half of the events were seen", killed.r.position, killed.r.counts)
 	}
 	ended := &saver{r: killed.r, saves: -1}

@@ -82,7 +82,7 @@ func BenchmarkBuild(b *testing.B) {
 // copyRange reads events and inserts the last one of each aggregate.
 func (p *parts) copyRange(ctx context.Context, r span) error {
 	target := p.database.Collection("raw")
-	cursor, err := p.reader.Open(ctx, r.from, r.until, r.since)
+	cursor, err := p.reader.Open(ctx, r.From, r.Until, r.Since)
 	if err != nil || cursor == nil {
 		return err
 	}

@@ -41,54 +41,49 @@ func readParams(j job.Job) (p Params, err error) {
 // grace is GraceMillis.
 func (p *Params) grace() time.Duration { return time.Duration(p.GraceMillis) * time.Millisecond }
 
-// span is a decoded [job.Range]: a part of the event store. No aggregate is in two spans of
-// one plan.
+// span is a part of a job, and how far the work on it has come. No aggregate is in two spans of the
+// event store of one plan.
 type span struct {
-	// from and until bound the span; zero is the beginning and the end.
-	from, until eventstore.Position
-	// since is a cluster time from before the work was planned. The worker sees every
+	// Direction is what the work walks over: one of the constants below.
+	Direction string `bson:"direction"`
+	// From and Until bound a span of the event store; zero is the beginning and the end.
+	From, Until eventstore.Position
+	// Since is a cluster time from before a build or a sweep was planned. The worker sees every
 	// event up to it.
-	since bson.Timestamp
-	// position is where the work continues; zero at the beginning.
-	position eventstore.Position
-	// counts are the counts of the span up to position.
-	counts map[string]int64
+	Since bson.Timestamp
+	// position is where the work continues, and counts are those up to it.
+	position position
+	counts   map[string]int64
 }
 
-// start is the position to read from.
+// The directions of a span. Builds and sweeps have only the first one.
+const (
+	forward    = "events"
+	documents  = "documents"
+	watermarks = "watermarks"
+	// absent looks for documents that a view lacks.
+	absent = "absent documents"
+	single = "aggregate"
+)
+
+// position is a position in a span: in the event store, or after a document or a side watermark.
+type position struct {
+	Events eventstore.Position `bson:"events"`
+	After  string              `bson:"after"`
+}
+
+// start is the position in the event store to read from.
 func (s span) start() eventstore.Position {
-	if s.position.IsZero() {
-		return s.from
+	if s.position.Events.IsZero() {
+		return s.From
 	}
-	return s.position
-}
-
-// lowerBound is the stored lower bound of a span.
-type lowerBound struct {
-	At    eventstore.Position `bson:"at"`
-	Since bson.Timestamp      `bson:"since"`
-}
-
-// encode returns the bounds of a span as a job of that id stores them.
-func (s span) encode(id string) (b job.Bounds, err error) {
-	if b.From, err = bson.Marshal(lowerBound{At: s.from, Since: s.since}); err == nil {
-		b.To, err = bson.Marshal(s.until)
-	}
-	if err != nil {
-		return b, fmt.Errorf("store a range of job %s: %w", id, err)
-	}
-	return b, nil
+	return s.position.Events
 }
 
 // decode reads a stored range.
 func decode(j job.Job, r job.Range) (span, error) {
 	s := span{counts: r.Counts}
-	var from lowerBound
-	err := bson.Unmarshal(r.From, &from)
-	s.from, s.since = from.At, from.Since
-	if err == nil && r.To != nil {
-		err = bson.Unmarshal(r.To, &s.until)
-	}
+	err := bson.Unmarshal(r.Part, &s)
 	if err == nil && r.Position != nil {
 		err = bson.Unmarshal(r.Position, &s.position)
 	}
@@ -98,13 +93,13 @@ func decode(j job.Job, r job.Range) (span, error) {
 	return s, nil
 }
 
-// save stores the position of a span, and its counts up to it.
-func savePosition(ctx context.Context, p job.Progress, position eventstore.Position, c *counts) error {
-	raw, err := bson.Marshal(position)
+// savePosition stores a position in a span, and the counts up to it.
+func savePosition(ctx context.Context, p job.Progress, at position, counts map[string]int64) error {
+	raw, err := bson.Marshal(at)
 	if err != nil {
 		return fmt.Errorf("store the position of a range: %w", err)
 	}
-	return p.Save(ctx, raw, c.asMap())
+	return p.Save(ctx, raw, counts)
 }
 
 // The counts of a range.

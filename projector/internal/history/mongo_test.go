@@ -160,7 +160,7 @@ views:
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := job.Range{Bounds: ranges[2]}
+	r := job.Range{Part: ranges[2]}
 	for range 3 {
 		s := &stopping{}
 		if err := worker.Work(t.Context(), j, r, s); err == nil {

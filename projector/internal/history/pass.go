@@ -3,11 +3,8 @@ package history
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -159,11 +156,7 @@ func (p *pass) save(ctx context.Context, now bool) error {
 		return nil
 	}
 	p.saved = p.now()
-	raw, err := bson.Marshal(p.position)
-	if err != nil {
-		return fmt.Errorf("encode the position of job %s: %w", p.job.ID, err)
-	}
-	return p.progress.Save(ctx, raw, maps.Clone(p.counts))
+	return savePosition(ctx, p.progress, p.position, maps.Clone(p.counts))
 }
 
 // later schedules another check of an aggregate.

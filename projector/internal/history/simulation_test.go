@@ -304,7 +304,7 @@ func (w *simulation) verify(p history.Params) (map[string]history.Finding, map[s
 	counts := map[string]int64{}
 	for _, bounds := range ranges {
 		var s saved
-		if err := worker.Work(context.Background(), j, job.Range{Bounds: bounds}, &s); err != nil {
+		if err := worker.Work(context.Background(), j, job.Range{Part: bounds}, &s); err != nil {
 			w.tb.Fatal(err)
 		}
 		for name, n := range s.counts {

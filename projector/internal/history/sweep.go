@@ -38,7 +38,7 @@ func (w *Workers) sweep(ctx context.Context, j job.Job, part span, p job.Progres
 		return err
 	}
 	s := &sweep{
-		Workers: w, job: j, target: target, labels: labels{j.Projection, kindSweep}, grace: params.grace(), since: part.since,
+		Workers: w, job: j, target: target, labels: labels{j.Projection, kindSweep}, grace: params.grace(), since: part.Since,
 		progress: p, counts: countsOf(part.counts), at: part.start(),
 	}
 	return s.run(ctx, part)
@@ -76,7 +76,7 @@ type sweptPage struct {
 // run reads heads, and settles each page when its grace is over.
 func (s *sweep) run(ctx context.Context, part span) error {
 	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (eventstore.HeadCursor, error) {
-		return s.Events.Heads(ctx, part.start(), part.until, part.since)
+		return s.Events.Heads(ctx, part.start(), part.Until, part.Since)
 	})
 	if err != nil {
 		return err
@@ -288,12 +288,12 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed *counts
 		only[h.unit.AggregateID] = h.last
 	}
 	b := &build{Workers: s.Workers, target: s.target, labels: s.labels, since: s.since, only: only}
-	err := b.run(ctx, span{from: eventstore.Before(absent[0].raw), until: eventstore.After(absent[len(absent)-1].raw), since: s.since})
+	err := b.run(ctx, span{From: eventstore.Before(absent[0].raw), Until: eventstore.After(absent[len(absent)-1].raw), Since: s.since})
 	healed.add(b.counts)
 	return err
 }
 
 func (s *sweep) save(ctx context.Context) error {
 	s.saved = time.Now()
-	return savePosition(ctx, s.progress, s.at, &s.counts)
+	return savePosition(ctx, s.progress, position{Events: s.at}, s.counts.asMap())
 }

@@ -214,7 +214,7 @@ func TestContinuedRangeCountsEachAggregateOnce(t *testing.T) {
 	if err := workers.build(t.Context(), testJob, s.r, s); !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
-	if s.r.position.IsZero() || s.r.counts[CountAggregates] == 60 {
+	if s.r.position.Events.IsZero() || s.r.counts[CountAggregates] == 60 {
 		t.Fatalf("saved %v at %v", s.r.counts, s.r.position)
 	}
 	if err := workers.build(t.Context(), testJob, s.r, s); err != nil {

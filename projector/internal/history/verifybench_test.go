@@ -82,12 +82,12 @@ func BenchmarkVerify(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		raw := eachRange(b, ranges, func(ctx context.Context, r job.Bounds) error { return readRange(ctx, reader, store, u, r) })
+		raw := eachRange(b, ranges, func(ctx context.Context, r bson.Raw) error { return readRange(ctx, reader, store, u, r) })
 		var mu sync.Mutex
 		counts := map[string]int64{}
-		took := eachRange(b, ranges, func(ctx context.Context, r job.Bounds) error {
+		took := eachRange(b, ranges, func(ctx context.Context, r bson.Raw) error {
 			var s saved
-			if err := worker.Work(ctx, j, job.Range{Bounds: r}, &s); err != nil {
+			if err := worker.Work(ctx, j, job.Range{Part: r}, &s); err != nil {
 				return err
 			}
 			mu.Lock()
@@ -140,10 +140,10 @@ func load(b *testing.B, db *mongo.Database, p *projection.Projection) {
 }
 
 // eachRange works on all ranges, benchWorkers at once.
-func eachRange(b *testing.B, ranges []job.Bounds, work func(ctx context.Context, r job.Bounds) error) time.Duration {
+func eachRange(b *testing.B, ranges []bson.Raw, work func(ctx context.Context, r bson.Raw) error) time.Duration {
 	b.Helper()
 	start := time.Now()
-	queue := make(chan job.Bounds)
+	queue := make(chan bson.Raw)
 	errs := make([]error, benchWorkers)
 	var working sync.WaitGroup
 	for i := range benchWorkers {
@@ -165,12 +165,12 @@ func eachRange(b *testing.B, ranges []job.Bounds, work func(ctx context.Context,
 }
 
 // readRange reads the events of a range and the documents of their aggregates.
-func readRange(ctx context.Context, reader *eventstore.Reader, store benchStore, u model.Unit, r job.Bounds) error {
+func readRange(ctx context.Context, reader *eventstore.Reader, store benchStore, u model.Unit, r bson.Raw) error {
 	var bounds struct {
 		Direction   string
 		From, Until eventstore.Position
 	}
-	if err := bson.Unmarshal(r.From, &bounds); err != nil || bounds.Direction != "events" {
+	if err := bson.Unmarshal(r, &bounds); err != nil || bounds.Direction != "events" {
 		return err
 	}
 	cursor, err := reader.Open(ctx, bounds.From, bounds.Until, bson.Timestamp{})

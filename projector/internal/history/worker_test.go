@@ -416,7 +416,7 @@ func TestFindingsEndWithTheGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s saved
-	if err := w.worker().Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &s); !errors.Is(err, errGone) || len(w.put) > 0 {
+	if err := w.worker().Work(t.Context(), j, job.Range{Part: ranges[0]}, &s); !errors.Is(err, errGone) || len(w.put) > 0 {
 		t.Errorf("error %v, findings %+v", err, w.put)
 	}
 }
@@ -440,7 +440,7 @@ func TestVerificationFailsWithoutTheIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := ranges[len(ranges)-1]
-	err = worker.Work(t.Context(), j, job.Range{Bounds: last}, &saved{})
+	err = worker.Work(t.Context(), j, job.Range{Part: last}, &saved{})
 	if permanent := job.Permanent(nil); !errors.Is(err, eventstore.ErrIndex) || reflect.TypeOf(err) != reflect.TypeOf(permanent) {
 		t.Errorf("the range ended with %T: %v", err, err)
 	}
@@ -472,7 +472,7 @@ func TestNothingIsRepairedBesideAGenerationThatCanReplaceIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := worker.Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &saved{}); err != nil {
+		if err := worker.Work(t.Context(), j, job.Range{Part: ranges[0]}, &saved{}); err != nil {
 			t.Fatal(err)
 		}
 		if repaired := w.state("1").Watermark == 2; repaired == succeeded || len(w.put) != 1 || strings.Contains(w.put[0].RepairError, "after its promotion") != succeeded {
@@ -539,7 +539,7 @@ func TestVerificationContinuesFromTheSavedPosition(t *testing.T) {
 	}
 	got, stops := map[string]int64{}, 0
 	for _, bounds := range ranges {
-		r := job.Range{Bounds: bounds}
+		r := job.Range{Part: bounds}
 		for attempt := range 4 {
 			s := &stopping{last: attempt == 3}
 			err := worker.Work(t.Context(), j, r, s)
@@ -604,7 +604,7 @@ func TestRangeThatIsDoneTwiceCountsOnce(t *testing.T) {
 		}
 		got := map[string]int64{}
 		for _, bounds := range ranges {
-			r := job.Range{Bounds: bounds}
+			r := job.Range{Part: bounds}
 			for range 2 {
 				var s saved
 				if err := worker.Work(t.Context(), j, r, &s); err != nil {
@@ -639,11 +639,11 @@ func TestFindingsOfADeadProcessCount(t *testing.T) {
 	}
 	counts := map[string]int64{}
 	for _, bounds := range ranges {
-		if err := worker.Work(t.Context(), j, job.Range{Bounds: bounds}, &stopping{}); err == nil {
+		if err := worker.Work(t.Context(), j, job.Range{Part: bounds}, &stopping{}); err == nil {
 			t.Error("the work did not stop")
 		}
 		var s saved
-		if err := worker.Work(t.Context(), j, job.Range{Bounds: bounds}, &s); err != nil {
+		if err := worker.Work(t.Context(), j, job.Range{Part: bounds}, &s); err != nil {
 			t.Fatal(err)
 		}
 		for name, n := range s.counts {
@@ -719,7 +719,7 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := worker.Work(t.Context(), j, job.Range{Bounds: ranges[0]}, &saved{}); !errors.Is(err, stop) {
+	if err := worker.Work(t.Context(), j, job.Range{Part: ranges[0]}, &saved{}); !errors.Is(err, stop) {
 		t.Errorf("the error of the limit is lost: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -43,43 +45,40 @@ func verifies(j job.Job) (bool, error) {
 	return j.Kind == job.Reconcile && p.Repair, err
 }
 
-// Plan divides the event store into ranges, and estimates its number of events. The plans of builds and sweeps differ only in the number of ranges,
-// if the job has a grace.
-func (w *Workers) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
-	if verifies, err := verifies(j); err != nil {
-		return nil, 0, err
-	} else if verifies {
-		ranges, total, err := w.planVerification(ctx, j)
-		return ranges, total, asJob(err)
-	}
+// Plan divides the event store into ranges, and estimates its number of events.
+func (w *Workers) Plan(ctx context.Context, j job.Job) ([]bson.Raw, int64, error) {
 	spans, total, err := w.plan(ctx, j)
 	if err != nil {
-		return nil, 0, asJob(err)
+		return nil, 0, asJob(fmt.Errorf("plan job %s: %w", j.ID, err))
 	}
-	bounds := make([]job.Bounds, len(spans))
+	parts := make([]bson.Raw, len(spans))
 	for i, s := range spans {
-		if bounds[i], err = s.encode(j.ID); err != nil {
-			return nil, 0, err
+		if parts[i], err = bson.Marshal(s); err != nil {
+			return nil, 0, fmt.Errorf("store a range of job %s: %w", j.ID, err)
 		}
 	}
-	return bounds, total, nil
+	return parts, total, nil
 }
 
 // Work does a range of a job.
 func (w *Workers) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
-	if verifies, err := verifies(j); err != nil {
+	verifies, err := verifies(j)
+	if err != nil {
 		return err
-	} else if verifies {
-		return asJob(w.verify(ctx, j, r, p))
 	}
 	s, err := decode(j, r)
 	if err != nil {
 		return err
 	}
-	if j.Kind == job.Build {
-		return asJob(w.build(ctx, j, s, p))
+	switch {
+	case verifies:
+		err = w.verify(ctx, j, s, p)
+	case j.Kind == job.Build:
+		err = w.build(ctx, j, s, p)
+	default:
+		err = w.sweep(ctx, j, s, p)
 	}
-	return asJob(w.sweep(ctx, j, s, p))
+	return asJob(err)
 }
 
 // target returns the target of a job.
@@ -92,35 +91,55 @@ func (w *Workers) target(j job.Job) (*engine.Target, error) {
 	return nil, fmt.Errorf("projection %s, generation %d: %w", j.Projection, j.Generation, ErrUnknownTarget)
 }
 
+// plan makes the spans of a job. A verification walks over the documents and the side watermarks
+// too.
 func (w *Workers) plan(ctx context.Context, j job.Job) (spans []span, total int64, err error) {
 	params, err := readParams(j)
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := w.target(j); err != nil {
+	verifies, err := verifies(j)
+	if err != nil {
 		return nil, 0, err
 	}
-	since, err := w.Events.OperationTime(ctx)
-	if err != nil {
-		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
+	limit, since := cmp.Or(w.Ranges, defaultRanges), bson.Timestamp{}
+	if verifies {
+		// If this process cannot fold the projection, its events may be in another store.
+		target, err := w.Target(ctx, j.Projection, j.Generation)
+		if err != nil {
+			return nil, 0, err
+		}
+		if params.Aggregate != "" {
+			return []span{{Direction: single}}, 0, nil
+		}
+		limit, spans = cmp.Or(w.Ranges, verificationRanges), []span{{Direction: documents}, {Direction: watermarks}}
+		if target.Projection.View() != nil {
+			spans = append(spans, span{Direction: absent})
+		}
+	} else {
+		if _, err := w.target(j); err != nil {
+			return nil, 0, err
+		}
+		if params.GraceMillis > 0 {
+			limit = min(limit, graceRanges)
+		}
+		if since, err = w.Events.OperationTime(ctx); err != nil {
+			return nil, 0, err
+		}
 	}
 	if total, err = w.Events.Count(ctx); err != nil {
-		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
-	}
-	limit := cmp.Or(w.Ranges, defaultRanges)
-	if params.GraceMillis > 0 {
-		limit = min(limit, graceRanges)
+		return nil, 0, err
 	}
 	boundaries, err := w.Events.Split(ctx, limit)
 	if err != nil {
-		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
+		return nil, 0, err
 	}
 	from := eventstore.Position{}
-	for _, boundary := range boundaries {
-		spans = append(spans, span{from: from, until: boundary, since: since})
-		from = boundary
+	for _, until := range append(boundaries, eventstore.Position{}) {
+		spans = append(spans, span{Direction: forward, From: from, Until: until, Since: since})
+		from = until
 	}
-	return append(spans, span{from: from, since: since}), total, nil
+	return spans, total, nil
 }
 
 func (w *Workers) closeCursor(ctx context.Context, cursor interface{ Close(context.Context) error }) {

@@ -333,14 +333,14 @@ type saver struct {
 
 var errKilled = errors.New("killed")
 
-func (s *saver) Save(_ context.Context, position bson.Raw, counts map[string]int64) error {
+func (s *saver) Save(_ context.Context, at bson.Raw, counts map[string]int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	killed := s.saves == 0
 	s.saves--
 	if !killed || s.stored {
 		s.r.counts = maps.Clone(counts)
-		if err := bson.Unmarshal(position, &s.r.position); err != nil {
+		if err := bson.Unmarshal(at, &s.r.position); err != nil {
 			return err
 		}
 	}

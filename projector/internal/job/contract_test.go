@@ -44,6 +44,15 @@ func raw(n int) bson.Raw {
 	return testkit.Raw(bson.D{{Key: "n", Value: n}})
 }
 
+// parts are the parts of a plan with n ranges.
+func parts(n int) []bson.Raw {
+	p := make([]bson.Raw, n)
+	for i := range p {
+		p[i] = raw(i)
+	}
+	return p
+}
+
 func (s testStore) create(t *testing.T, j job.Job) job.Job {
 	t.Helper()
 	created, err := s.Create(t.Context(), j)
@@ -92,11 +101,7 @@ func (s testStore) planned(t *testing.T, j job.Job, ranges int) job.Job {
 	if !c.Planning {
 		t.Fatalf("claimed %+v, want the planning", c)
 	}
-	bounds := make([]job.Bounds, ranges)
-	for i := range bounds {
-		bounds[i] = job.Bounds{From: raw(i), To: raw(i + 1)}
-	}
-	if err := s.Plan(t.Context(), c, bounds, 100); err != nil {
+	if err := s.Plan(t.Context(), c, parts(ranges), 100); err != nil {
 		t.Fatal(err)
 	}
 	return s.get(t, created.ID)
@@ -133,7 +138,7 @@ func TestRangesAreClaimedOnceAndTheLastOneCompletesTheJob(t *testing.T) {
 		t.Errorf("job is %+v", j)
 	}
 	first, second := s.claim(t, j.ID, "a"), s.claim(t, j.ID, "b")
-	if first.Range.Index != 0 || second.Range.Index != 1 || first.Range.Holder != "a" || first.Range.From.Lookup("n").AsInt64() != 0 || second.Range.To.Lookup("n").AsInt64() != 2 {
+	if first.Range.Index != 0 || second.Range.Index != 1 || first.Range.Holder != "a" || first.Range.Part.Lookup("n").AsInt64() != 0 || second.Range.Part.Lookup("n").AsInt64() != 1 {
 		t.Errorf("claimed %+v and %+v", first.Range, second.Range)
 	}
 	if c, ok := s.tryClaim(t, j.ID, "c"); ok {
@@ -284,8 +289,8 @@ func TestPlannerThatWasReplacedChangesNothing(t *testing.T) {
 	}
 	s.expire(t)
 	heir := s.claim(t, j.ID, "heir")
-	s.must(t, s.Plan(t.Context(), heir, make([]job.Bounds, 2), 0))
-	wantError(t, s.Plan(t.Context(), stopped, make([]job.Bounds, 5), 0), job.ErrLost)
+	s.must(t, s.Plan(t.Context(), heir, parts(2), 0))
+	wantError(t, s.Plan(t.Context(), stopped, parts(5), 0), job.ErrLost)
 	wantError(t, s.Keep(t.Context(), stopped, lease), job.ErrLost)
 	for range 2 {
 		s.must(t, s.Finish(t.Context(), s.claim(t, j.ID, "b"), nil))
@@ -308,12 +313,12 @@ func TestPlanningIsReturnedPausedAndResumed(t *testing.T) {
 	if _, err := s.Pause(t.Context(), j.ID, "wait"); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, s.Plan(t.Context(), again, make([]job.Bounds, 2), 0), job.ErrPaused)
+	wantError(t, s.Plan(t.Context(), again, parts(2), 0), job.ErrPaused)
 	if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Planning {
 		t.Errorf("resumed: %+v, %v", j, err)
 	}
 	s.expire(t)
-	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), make([]job.Bounds, 1), 0))
+	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), parts(1), 0))
 	if j := s.get(t, j.ID); j.State != job.Running || j.Ranges != 1 || j.Reason != "" {
 		t.Errorf("job is %+v", j)
 	}

@@ -92,17 +92,12 @@ type Job struct {
 	Planned bool `bson:"planned" json:"-"`
 }
 
-// Bounds are the ends of a range. Only the worker reads them.
-type Bounds struct {
-	From bson.Raw `bson:"from,omitempty"`
-	To   bson.Raw `bson:"to,omitempty"`
-}
-
 // Range is a part of a job.
 type Range struct {
-	Job    string `bson:"job"`
-	Index  int    `bson:"index"`
-	Bounds `bson:",inline"`
+	Job   string `bson:"job"`
+	Index int    `bson:"index"`
+	// Part is the worker's description of the range. Only the worker reads it.
+	Part bson.Raw `bson:"part"`
 	// Position is what the last save stored; nil if there was none. Work continues from
 	// there.
 	Position bson.Raw `bson:"position,omitempty"`

@@ -38,7 +38,7 @@ func TestPlanOfUnknownOutcomeIsWorkedOn(t *testing.T) {
 			j := s.create(t, job.Job{Kind: job.Sweep, Projection: "users"})
 			planner := s.claim(t, j.ID, "planner")
 			fail(t)
-			if err := s.Plan(t.Context(), planner, make([]job.Bounds, 2), 0); err == nil {
+			if err := s.Plan(t.Context(), planner, parts(2), 0); err == nil {
 				t.Fatal("the planner got no error")
 			}
 			for range 2 {
@@ -60,12 +60,12 @@ func TestPlanDeletesTheRangesOfEarlierPlans(t *testing.T) {
 	if _, err := s.Pause(t.Context(), j.ID, "wait"); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, s.Plan(t.Context(), paused, make([]job.Bounds, 3), 0), job.ErrPaused)
+	wantError(t, s.Plan(t.Context(), paused, parts(3), 0), job.ErrPaused)
 	if _, err := s.Resume(t.Context(), j.ID); err != nil {
 		t.Fatal(err)
 	}
 	s.must(t, s.Return(t.Context(), paused, 0, nil))
-	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), make([]job.Bounds, 2), 0))
+	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), parts(2), 0))
 	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 2 || err != nil {
 		t.Errorf("%d ranges are stored, %v", n, err)
 	}

@@ -30,7 +30,7 @@ type Jobs interface {
 
 // Settler ends a claim.
 type Settler interface {
-	Plan(ctx context.Context, c Claim, bounds []Bounds, total int64) error
+	Plan(ctx context.Context, c Claim, parts []bson.Raw, total int64) error
 	Complete(ctx context.Context, c Claim, ranges int, total int64, counts map[string]int64) error
 	Finish(ctx context.Context, c Claim, counts map[string]int64) error
 	Return(ctx context.Context, c Claim, delay time.Duration, failure error) error
@@ -212,7 +212,7 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	log.Debug().Msg("range claimed")
 	worker, jobs := r.options.Workers[c.Job.Kind], r.options.Jobs
 	p := &progress{jobs: jobs, claim: c, lasts: r.options.Lease, saved: c.Range.Counts}
-	var bounds []Bounds
+	var parts []bson.Raw
 	var total int64
 	var err error
 	small := false
@@ -225,9 +225,9 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	}, func(ctx context.Context, held *lease.Held) {
 		p.held = held
 		if c.Planning {
-			bounds, total, err = worker.Plan(ctx, c.Job)
+			parts, total, err = worker.Plan(ctx, c.Job)
 			if small = err == nil && total > 0 && total <= r.options.Small; small {
-				err = p.workAll(ctx, worker, bounds)
+				err = p.workAll(ctx, worker, parts)
 			}
 		} else {
 			err = worker.Work(ctx, c.Job, c.Range, p)
@@ -243,10 +243,10 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	}
 	switch {
 	case err == nil && small:
-		err = jobs.Complete(settling, c, len(bounds), total, p.all)
+		err = jobs.Complete(settling, c, len(parts), total, p.all)
 	case err == nil && c.Planning:
-		log.Info().Int("ranges", len(bounds)).Int64("total", total).Msg("job planned")
-		err = jobs.Plan(settling, c, bounds, total)
+		log.Info().Int("ranges", len(parts)).Int64("total", total).Msg("job planned")
+		err = jobs.Plan(settling, c, parts, total)
 	case err == nil:
 		err = jobs.Finish(settling, c, p.saved)
 	case errors.Is(err, ErrLost):
@@ -290,11 +290,11 @@ var _ Progress = (*progress)(nil)
 
 // workAll works on all ranges of a small job under the claim of its planning. A process that
 // dies leaves nothing of it, so its successor plans the job again.
-func (p *progress) workAll(ctx context.Context, worker Worker, bounds []Bounds) error {
+func (p *progress) workAll(ctx context.Context, worker Worker, parts []bson.Raw) error {
 	p.all = map[string]int64{}
-	for i, b := range bounds {
+	for i, part := range parts {
 		p.saved = nil
-		if err := worker.Work(ctx, p.claim.Job, Range{Job: p.claim.Job.ID, Index: i, Bounds: b}, p); err != nil {
+		if err := worker.Work(ctx, p.claim.Job, Range{Job: p.claim.Job.ID, Index: i, Part: part}, p); err != nil {
 			return err
 		}
 		for name, n := range p.saved {

@@ -46,8 +46,8 @@ type counter struct {
 	busy, max int
 }
 
-func (c *counter) Plan(context.Context, job.Job) ([]job.Bounds, int64, error) {
-	return make([]job.Bounds, c.ranges), int64(c.ranges * c.steps), nil
+func (c *counter) Plan(context.Context, job.Job) ([]bson.Raw, int64, error) {
+	return parts(c.ranges), int64(c.ranges * c.steps), nil
 }
 
 func (c *counter) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
@@ -137,7 +137,7 @@ func (s *slowClaims) Keep(context.Context, job.Claim, time.Duration) error {
 // held records for how long a range was worked on.
 type held struct{ until time.Time }
 
-func (h *held) Plan(context.Context, job.Job) ([]job.Bounds, int64, error) { return nil, 0, nil }
+func (h *held) Plan(context.Context, job.Job) ([]bson.Raw, int64, error) { return nil, 0, nil }
 
 func (h *held) Work(ctx context.Context, _ job.Job, _ job.Range, _ job.Progress) error {
 	<-ctx.Done()

@@ -26,16 +26,16 @@ const insertPage = 500
 
 // Plan stores the ranges of a job whose planning was claimed, and starts it. A job
 // without ranges is done at once. The error is as in [Store.Save].
-func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64) error {
-	if len(bounds) > maxRanges {
-		return s.Fail(ctx, c, fmt.Errorf("the plan has %d ranges: at most %d are allowed", len(bounds), maxRanges))
+func (s *Store) Plan(ctx context.Context, c Claim, parts []bson.Raw, total int64) error {
+	if len(parts) > maxRanges {
+		return s.Fail(ctx, c, fmt.Errorf("the plan has %d ranges: at most %d are allowed", len(parts), maxRanges))
 	}
-	inserts := make([]mongo.WriteModel, len(bounds))
-	for i, b := range bounds {
+	inserts := make([]mongo.WriteModel, len(parts))
+	for i, part := range parts {
 		inserts[i] = mongo.NewInsertOneModel().SetDocument(bson.D{
 			{Key: "_id", Value: rangeID(c.Job.ID, c.Epoch, i)},
 			{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: c.Epoch}, {Key: "index", Value: i},
-			{Key: "from", Value: orNull(b.From)}, {Key: "to", Value: orNull(b.To)},
+			{Key: "part", Value: part},
 			{Key: "epoch", Value: int64(0)}, {Key: "leaseUntil", Value: time.Unix(0, 0)}, {Key: "done", Value: false}, {Key: "attempts", Value: 0},
 		})
 	}
@@ -48,12 +48,12 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 			}
 			return err
 		}); err != nil {
-			return fmt.Errorf("store %d ranges of job %s: %w", len(bounds), c.Job.ID, err)
+			return fmt.Errorf("store %d ranges of job %s: %w", len(parts), c.Job.ID, err)
 		}
 	}
 	set := bson.D{
 		{Key: "state", Value: mongox.Literal(Running)}, {Key: "planned", Value: true},
-		{Key: "total", Value: mongox.Literal(total)}, {Key: "ranges", Value: mongox.Literal(len(bounds))},
+		{Key: "total", Value: mongox.Literal(total)}, {Key: "ranges", Value: mongox.Literal(len(parts))},
 		{Key: "startedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now}, {Key: "attempts", Value: mongox.Literal(0)},
 	}
 	if err := s.change(ctx, c, pipeline(set, "holder", "reason")); err != nil {
@@ -64,20 +64,12 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 	if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: bson.D{{Key: "$lt", Value: c.Epoch}}}}); err != nil {
 		s.options.Logger.Warn().Err(err).Str("job", c.Job.ID).Msg("ranges of earlier plans not deleted; they are deleted with the job")
 	}
-	if len(bounds) > 0 {
+	if len(parts) > 0 {
 		return nil
 	}
 	j := c.Job
 	j.State, j.Ranges = Running, 0
 	return s.completeIfFinished(ctx, j)
-}
-
-// orNull returns null for a missing document, because an empty bson.Raw is invalid.
-func orNull(raw bson.Raw) any {
-	if raw == nil {
-		return nil
-	}
-	return raw
 }
 
 // Finish stores that a range is finished, with its counts. The last range completes the

@@ -14,7 +14,7 @@ import (
 type Worker interface {
 	// Plan splits a job into ranges and estimates the total amount of work. It may be
 	// called again for the same job, after a process that planned it has died.
-	Plan(ctx context.Context, j Job) (ranges []Bounds, total int64, err error)
+	Plan(ctx context.Context, j Job) (ranges []bson.Raw, total int64, err error)
 	// Work works on a range from its position to its end. Another process may repeat the
 	// work that was done after the last save.
 	Work(ctx context.Context, j Job, r Range, p Progress) error

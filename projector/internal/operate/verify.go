@@ -256,7 +256,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *Environment, jobs *job
 // right, but a person waits for the command.
 type refusable struct{ job.Worker }
 
-func (w refusable) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
+func (w refusable) Plan(ctx context.Context, j job.Job) ([]bson.Raw, int64, error) {
 	ranges, total, err := w.Worker.Plan(ctx, j)
 	return ranges, total, finalIfRefused(err)
 }
