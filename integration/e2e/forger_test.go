@@ -9,22 +9,33 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // forger returns a function that sends an event to the topic that the event store lacks.
 func (s *scenario) forger() func(messageID, aggregate string, id int64, payload bson.D) {
 	s.t.Helper()
+	send := s.eventSender()
+	return func(messageID, aggregate string, id int64, payload bson.D) {
+		s.t.Helper()
+		send(messageID, counted(aggregate, id, payload))
+	}
+}
+
+// eventSender returns a function that sends an event to the topic.
+func (s *scenario) eventSender() func(messageID string, e workload.Event) {
+	s.t.Helper()
 	sender, err := s.busClient().NewSender(s.backend.Bus().Topic, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return func(messageID, aggregate string, id int64, payload bson.D) {
+	return func(messageID string, e workload.Event) {
 		s.t.Helper()
-		forged := counted(aggregate, id, payload)
+		aggregate := e.AggregateID
 		body, err := bson.Marshal(bson.D{
-			{Key: "aggregateId", Value: forged.AggregateID}, {Key: "aggregateType", Value: forged.AggregateType}, {Key: "eventId", Value: forged.EventID},
-			{Key: "eventType", Value: forged.EventType}, {Key: "timestamp", Value: forged.Timestamp}, {Key: "payload", Value: payload},
+			{Key: "aggregateId", Value: e.AggregateID}, {Key: "aggregateType", Value: e.AggregateType}, {Key: "eventId", Value: e.EventID},
+			{Key: "eventType", Value: e.EventType}, {Key: "timestamp", Value: e.Timestamp}, {Key: "payload", Value: e.Payload},
 		})
 		if err != nil {
 			s.t.Fatal(err)

@@ -28,6 +28,3 @@ var Verifies = verifies
 
 // SetLong sets from how many events on a history is long.
 func (w *Workers) SetLong(events int) { w.limits.long = events }
-
-// WithoutValues is withoutValues.
-var WithoutValues = withoutValues

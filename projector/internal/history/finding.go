@@ -98,9 +98,9 @@ type Finding struct {
 	wrongContent bool
 }
 
-// withoutValues describes an error without values of events and documents. The errors of
+// WithoutValues describes an error without values of events and documents. The errors of
 // expressions and of MongoDB can have such values.
-func withoutValues(err error) string {
+func WithoutValues(err error) string {
 	if failed, ok := errors.AsType[*projection.Error](err); ok {
 		return fmt.Sprintf("event %d cannot be applied, reason %s: see \"projector explain\"", failed.EventID, failed.Reason)
 	}

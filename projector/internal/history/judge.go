@@ -96,7 +96,7 @@ func (j *judge) verdict() (finding, late *Finding) {
 	case w > 0 && j.reached != w:
 		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which is the watermark", w)), nil
 	case j.failed != nil:
-		return j.content(withoutValues(j.failed)), nil
+		return j.content(WithoutValues(j.failed)), nil
 	}
 	if f := j.compare(); f != nil {
 		return f, nil

@@ -291,7 +291,7 @@ func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func()
 				p.metrics.reconciled.WithLabelValues(p.job.Projection).Inc()
 			}
 		default:
-			f.RepairError = withoutValues(err)
+			f.RepairError = WithoutValues(err)
 		}
 	}
 	if f.Kind != Parked {

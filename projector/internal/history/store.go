@@ -92,3 +92,16 @@ func (s *FindingStore) Delete(ctx context.Context, jobs []string) error {
 	}
 	return nil
 }
+
+// Erase deletes the findings about an aggregate, and those about a document with its id, and gives
+// their number.
+func (s *FindingStore) Erase(ctx context.Context, aggregateID string, projections []string) (int64, error) {
+	result, err := s.collection.DeleteMany(ctx, bson.D{
+		{Key: "projection", Value: bson.D{{Key: "$in", Value: projections}}},
+		{Key: "$or", Value: bson.A{bson.D{{Key: "aggregateId", Value: aggregateID}}, bson.D{{Key: "document", Value: aggregateID}}}},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("delete the findings about an aggregate: %w", err)
+	}
+	return result.DeletedCount, nil
+}

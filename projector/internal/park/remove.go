@@ -2,6 +2,7 @@ package park
 
 import (
 	"context"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -19,4 +20,16 @@ func (s *Store) Remove(ctx context.Context, markers []Listed) (int64, error) {
 			bson.E{Key: fieldClaim, Value: bson.D{{Key: "$exists", Value: false}}}))
 	}
 	return s.changeListed(ctx, "remove", writes)
+}
+
+// Erase deletes the markers of an aggregate in projections, whatever their state, and gives their
+// number. The caller makes the read models anew afterwards.
+func (s *Store) Erase(ctx context.Context, aggregateID string, projections []string) (int64, error) {
+	result, err := s.collection.DeleteMany(ctx, bson.D{
+		{Key: fieldProjection, Value: bson.D{{Key: "$in", Value: projections}}}, {Key: fieldAggregateID, Value: aggregateID},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("delete the markers of an aggregate: %w", err)
+	}
+	return result.DeletedCount, nil
 }

@@ -1,0 +1,137 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
+)
+
+// Refold makes the read model of an aggregate, or its part of a view, from nothing but the events
+// that the store has now. If it has none, the document or the part goes, and a watermark without
+// content stays, so that messages that are still under way are duplicates. The watermark is at
+// least floor, unless an event cannot be folded: then the aggregate is parked at that event.
+//
+// Refold takes effect also if the read model was right, because the events may have been changed
+// or deleted in place. It can be repeated, and run at the same time as every other writer. The
+// error is [model.ErrSuperseded] if the generation was replaced meanwhile.
+func (w *Workers) Refold(ctx context.Context, t *engine.Target, aggregateID string, floor int64) error {
+	for range maxRepairs {
+		done, err := w.refoldOnce(ctx, t, aggregateID, &floor)
+		if err != nil {
+			return fmt.Errorf("fold the aggregate again into %s: %w", t, err)
+		}
+		if done {
+			return nil
+		}
+	}
+	return errContended
+}
+
+// refoldOnce makes one attempt. If another writer was faster, it returns false.
+func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, id string, floor *int64) (done bool, err error) {
+	u := t.Unit(id)
+	state, err := w.load(ctx, u)
+	if err != nil {
+		return false, err
+	}
+	*floor = max(*floor, state.Watermark)
+	if document := state.Document != nil; document && !u.Parts {
+		w.Store.Release([]model.State{state})
+		if ok, err := w.Repairer.SetAside(ctx, u, state.Watermark); err != nil || !ok {
+			return false, err
+		}
+		if state, err = w.load(ctx, u); err != nil {
+			return false, err
+		}
+	}
+	defer w.Store.Release([]model.State{state})
+	switch {
+	case state.Err != nil:
+		return false, fmt.Errorf("%w; delete the document by hand, and repeat the command", state.Err)
+	case state.Unavailable != nil:
+		return false, state.Unavailable
+	case state.Document != nil && !u.Parts:
+		return false, nil // A live writer has replaced the document that was set aside.
+	}
+	if f := state.Foreign; f != nil {
+		*floor = max(*floor, f.Watermark)
+	}
+	// The events must be read after SetAside: see readmodel.Repairer.
+	fold, failed, raw, err := w.foldAll(ctx, t, id)
+	if err != nil {
+		return false, err
+	}
+	if failed != nil {
+		if err := w.park(ctx, u, raw, &Finding{Head: *floor}, failed); err != nil {
+			return false, err
+		}
+	}
+	write, ok := refolded(u, t, fold, state, failed == nil, *floor)
+	switch {
+	case !ok && state.Foreign == nil:
+		return true, nil
+	case !ok:
+		_, err := w.Repairer.RemoveForeign(ctx, u, *state.Foreign)
+		return err == nil, err
+	}
+	written, err := w.Store.Write(ctx, []model.Write{write})
+	if err != nil {
+		return false, err
+	}
+	switch written[0].Status {
+	case model.Applied:
+		return true, nil
+	case model.Rejected, model.Conflict:
+		return false, errors.New(WithoutValues(written[0].Err))
+	}
+	if errors.Is(written[0].Err, model.ErrSuperseded) {
+		return false, written[0].Err
+	}
+	return false, nil
+}
+
+// foldAll folds the events that the store has, up to one that cannot be folded. Deleted events are
+// no gap here.
+func (w *Workers) foldAll(ctx context.Context, t *engine.Target, id string) (fold *projection.Accumulator, failed error, raw bson.RawValue, err error) {
+	known, err := w.Events.Known(ctx, []string{id})
+	if err != nil {
+		return nil, nil, raw, err
+	}
+	a := aggregate{id: id, raw: known[id]}
+	fold = t.Projection.Begin(nil, 0)
+	err = w.readFrom(ctx, &a, 1, bson.Timestamp{}, func(events []*event.Event) {
+		if failed == nil {
+			if e := fold.Add(events); e != nil {
+				failed = e
+			}
+		}
+	})
+	return fold, failed, a.raw, err
+}
+
+// refolded returns the write that gives a unit the result of the fold; false if there is nothing to
+// write.
+func refolded(u model.Unit, t *engine.Target, fold *projection.Accumulator, state model.State, complete bool, floor int64) (model.Write, bool) {
+	to := fold.Last()
+	if complete {
+		to = max(to, floor)
+	}
+	if fold.State() != nil {
+		write, _ := fold.Write(u, state)
+		write.To, write.Building = to, t.Building
+		return write, true
+	}
+	write := model.Write{
+		Unit: u, Kind: model.MoveWatermark, From: state.Watermark, To: max(to, state.Watermark), UpdatedAt: state.UpdatedAt,
+		Foreign: state.Foreign, View: t.Projection.View(), Building: t.Building,
+	}
+	changes := to > state.Watermark || u.Parts && state.Document != nil
+	return write, changes && (floor > 0 || fold.Concerned())
+}

@@ -1,0 +1,479 @@
+package operate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// eraseCommand erases an aggregate from every copy, and searches the copies for it.
+type eraseCommand struct {
+	cli.Output
+	cli.Change `set:"why=required"`
+	Aggregate  string   `name:"aggregate" placeholder:"ID" help:"The aggregate to erase."`
+	Mask       []string `name:"mask" placeholder:"FIELD" help:"First set these fields of its events to null, such as payload.name,payload.address. It needs the right to update events. Without it, the application must have masked or deleted the events."`
+	Value      []string `name:"value" sep:"none" placeholder:"TEXT" help:"Also search for this text, such as a name or an address, and fail if it is left. Can be repeated. It is neither stored nor logged."`
+}
+
+func (*eraseCommand) needs() config.Part {
+	return config.PartMongoDB | config.PartServiceBus | config.PartFields | config.PartHistory
+}
+
+// minSearched is how long a searched text must be at least: a shorter one is found everywhere.
+const minSearched = 3
+
+// Validate checks the flags. kong calls it.
+func (c *eraseCommand) Validate() error {
+	p := cli.Problems{c.RequireWhy("say why the aggregate is erased, without personal data; the reason is kept in the audit")}
+	p.Require(c.Aggregate != "", "--aggregate is not set: name the aggregate to erase")
+	p.Require(!strings.Contains(c.Why, c.Aggregate) || len(c.Aggregate) < minSearched, "--why has the id of the aggregate: the audit would keep it")
+	for _, value := range c.Value {
+		p.Require(len(value) >= minSearched, "a --value has less than %d bytes: it would be found everywhere", minSearched)
+		p.Require(len(value) < minSearched || !strings.Contains(c.Why, value), "--why has a --value: the audit would keep it")
+	}
+	return errors.Join(p...)
+}
+
+// checkMask refuses fields that are not data of an event: Penstock cannot work without the others.
+func (c *eraseCommand) checkMask(f event.Fields) error {
+	var p cli.Problems
+	for _, field := range c.Mask {
+		top, rest, deep := strings.Cut(field, ".")
+		own := f.Variable(top) != "" && top != f.Payload && top != f.Metadata
+		p.Require(!own && top != "_id" && !strings.Contains(field, "$") && (!deep || rest != "") && top != "",
+			"--mask is %q: name fields of the event's data, such as %s.name", field, f.Payload)
+	}
+	return errors.Join(p...)
+}
+
+// hashed is how records name an erased aggregate.
+func hashed(aggregateID string) string {
+	sum := sha256.Sum256([]byte(aggregateID))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// erasures are the hashed ids of the aggregates whose events were deleted, in the state database.
+// Verifications accept the watermarks of these aggregates.
+type erasures struct{ state *mongo.Database }
+
+const erasuresName = "erasures"
+
+func (r erasures) has(ctx context.Context, aggregateID string) (bool, error) {
+	n, err := mongox.Durable(r.state, erasuresName).CountDocuments(ctx, bson.D{{Key: "_id", Value: hashed(aggregateID)}})
+	if err != nil {
+		return false, fmt.Errorf("look for an erasure: %w", err)
+	}
+	return n > 0, nil
+}
+
+func (r erasures) put(ctx context.Context, aggregateID string) error {
+	_, err := mongox.Durable(r.state, erasuresName).UpdateOne(ctx, bson.D{{Key: "_id", Value: hashed(aggregateID)}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "at", Value: time.Now()}}}}, options.UpdateOne().SetUpsert(true))
+	if err != nil {
+		return fmt.Errorf("record the erasure: %w", err)
+	}
+	return nil
+}
+
+func (c *eraseCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	return e.withDeadLetters(ctx, func(q deadletter.Queue) error { return c.erase(ctx, e, s, q) })
+}
+
+// erasing is one run of the command.
+type erasing struct {
+	*eraseCommand
+	e        *Environment
+	s        *stored
+	queue    deadletter.Queue
+	fields   event.Fields
+	declared *definitions
+	// raw is the id in the event store; its Type is 0 if the store has no event.
+	raw    bson.RawValue
+	counts map[string]int64
+}
+
+func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) error {
+	if err := c.checkMask(e.Config.Fields); err != nil {
+		return err
+	}
+	declared, err := load(e.Config.Projections.Path, e.inCode)
+	if err != nil {
+		return e.refuseProjections(err)
+	}
+	r := &erasing{eraseCommand: c, e: e, s: s, queue: q, fields: e.Config.Fields, declared: newCommandDefinitions(s.Stores, e.Config, declared), counts: map[string]int64{}}
+	mine, err := r.mine(ctx)
+	if err != nil {
+		return err
+	}
+	for _, entry := range mine {
+		if entry.Live == nil {
+			continue
+		}
+		if err := s.checkReadModels(ctx, entry); err != nil {
+			return err
+		}
+	}
+	if err := r.find(ctx); err != nil {
+		return err
+	}
+	before, err := r.search(ctx)
+	if err != nil {
+		return err
+	}
+	what := "erase aggregate " + hashed(c.Aggregate) + " from every copy"
+	if len(c.Mask) > 0 {
+		what += ", and set " + strings.Join(c.Mask, ", ") + " of its events to null"
+	}
+	err = s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+		err := r.run(ctx)
+		if err != nil {
+			// The text could name the aggregate, and the audit keeps it.
+			err = errors.New(r.redacted(err.Error()))
+		}
+		return r.counts, err
+	})
+	if errors.Is(err, cli.ErrNotConfirmed) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w; the erasure is not complete: repeat the command", err)
+	}
+	after, err := r.search(ctx)
+	if err != nil {
+		return fmt.Errorf("search for what is left: %w; repeat the command", err)
+	}
+	return c.print(e, compareFound(before, after))
+}
+
+// mine returns the entries of the catalog whose events are in the configured event store.
+func (r *erasing) mine(ctx context.Context) (map[string]*catalog.Entry, error) {
+	entries, err := r.s.entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(entries, func(_ string, entry *catalog.Entry) bool { return !r.declared.mine(entry.Pipeline) })
+	return entries, nil
+}
+
+// find looks the aggregate up in the event store.
+func (r *erasing) find(ctx context.Context) error {
+	events, err := r.s.events()
+	if err != nil {
+		return err
+	}
+	known, err := events.Known(ctx, []string{r.Aggregate})
+	r.raw = known[r.Aggregate]
+	return err
+}
+
+// run makes the erasure. Each step can be repeated.
+func (r *erasing) run(ctx context.Context) error {
+	if err := r.mask(ctx); err != nil {
+		return err
+	}
+	// The record comes first: a verification must not report the watermarks meanwhile.
+	if r.raw.Type == 0 {
+		if err := (erasures{r.s.State}).put(ctx, r.Aggregate); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(context.Context) error{r.markers, r.readModels, r.findings, r.quarantine, r.records, r.deadLetters} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mask sets the fields of the events to null. Their ids, and with them the order, stay.
+func (r *erasing) mask(ctx context.Context) error {
+	if r.raw.Type == 0 {
+		return nil
+	}
+	for _, field := range r.Mask {
+		result, err := r.s.Events.UpdateMany(ctx,
+			bson.D{{Key: r.fields.AggregateID, Value: r.raw}, {Key: field, Value: bson.D{{Key: "$exists", Value: true}, {Key: "$ne", Value: nil}}}},
+			bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: nil}}}})
+		switch {
+		case mongox.AccessRefused(err):
+			return fmt.Errorf("--mask needs the right \"update\" on collection %s.%s, which no other command needs: grant it to the user of this command, or let the application mask the events, and leave --mask out", r.s.Events.Database().Name(), r.s.Events.Name())
+		case err != nil:
+			return fmt.Errorf("set field %s of the events to null: %s", field, history.WithoutValues(err))
+		}
+		r.counts["masked"] += result.ModifiedCount
+	}
+	return nil
+}
+
+func (r *erasing) markers(ctx context.Context) error {
+	mine, err := r.mine(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := r.s.parked.Erase(ctx, r.Aggregate, slices.Collect(maps.Keys(mine)))
+	r.counts["parked"] += n
+	return err
+}
+
+const (
+	// erasePoll is the pause between two looks at a promotion, and eraseWait how long the command
+	// waits for its end.
+	erasePoll = time.Second
+	eraseWait = time.Minute
+)
+
+// readModels folds the aggregate again in each generation that has documents. It ends when no
+// generation has been promoted meanwhile.
+func (r *erasing) readModels(ctx context.Context) error {
+	return r.e.withReadModels(ctx, r.s, func(store history.Store) error {
+		worker, err := newVerifier(r.e.Config, r.s.Stores, r.declared, store, r.s.parked, r.e.Logger)
+		if err != nil {
+			return err
+		}
+		end := time.Now().Add(eraseWait)
+		for {
+			targets, promoting, err := r.targets(ctx)
+			if err != nil {
+				return err
+			}
+			if promoting == "" {
+				if err = r.refold(ctx, worker, targets); err != nil && !errors.Is(err, model.ErrSuperseded) {
+					return err
+				}
+				again, now, e := r.targets(ctx)
+				if e != nil || err == nil && now == "" && slices.EqualFunc(targets, again, sameTarget) {
+					return e
+				}
+				promoting = "a projection"
+			}
+			if time.Now().After(end) {
+				return fmt.Errorf("%s is being promoted: wait for the end of the promotion", promoting)
+			}
+			if err := poll.Wait(ctx, erasePoll); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func sameTarget(a, b engine.Target) bool {
+	return a.Projection.Name() == b.Projection.Name() && a.Generation == b.Generation && a.Collection == b.Collection
+}
+
+// targets returns the live and the building generations. promoting names a projection of which
+// a generation is just taking over.
+func (r *erasing) targets(ctx context.Context) (targets []engine.Target, promoting string, err error) {
+	mine, err := r.mine(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		entry := mine[name]
+		var numbers []int64
+		if entry.Live != nil {
+			numbers = append(numbers, entry.Live.Generation)
+		}
+		building := entry.Building
+		if building != nil && building.Prepared() {
+			if building.State == catalog.Promoting {
+				promoting = "projection " + name
+			}
+			numbers = append(numbers, building.Generation)
+		}
+		for _, number := range numbers {
+			t, err := r.declared.target(ctx, name, number)
+			if errors.Is(err, job.ErrNotHere) {
+				return nil, "", fmt.Errorf("%w: run the command with the program of the projectors", err)
+			}
+			if err != nil {
+				return nil, "", err
+			}
+			t.Building = building != nil && building.Generation == number
+			targets = append(targets, t)
+		}
+	}
+	return targets, promoting, nil
+}
+
+// refold folds the aggregate again into each of the targets. A watermark is not lower than that of
+// the projection's other generation.
+func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets []engine.Target) error {
+	floors := make(map[string]int64)
+	units := make([]model.Unit, len(targets))
+	for i := range targets {
+		units[i] = targets[i].Unit(r.Aggregate)
+	}
+	states, err := worker.Store.Watermarks(ctx, units)
+	if err != nil {
+		return err
+	}
+	for i := range states {
+		floors[units[i].Projection] = max(floors[units[i].Projection], states[i].Watermark)
+	}
+	for i := range targets {
+		if err := worker.Refold(ctx, &targets[i], r.Aggregate, floors[units[i].Projection]); err != nil {
+			return err
+		}
+		r.counts["refolded"]++
+	}
+	return nil
+}
+
+func (r *erasing) findings(ctx context.Context) error {
+	mine, err := r.mine(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := history.NewFindingStore(r.s.State).Erase(ctx, r.Aggregate, slices.Collect(maps.Keys(mine)))
+	r.counts["findings"] += n
+	return err
+}
+
+// quarantine deletes the records of the aggregate's events. The publisher keeps them for each
+// stream, and its checkpoint says which events a stream has.
+func (r *erasing) quarantine(ctx context.Context) error {
+	var streams []struct {
+		ID string `bson:"_id"`
+	}
+	cursor, err := mongox.Durable(r.s.State, "checkpoints").Find(ctx, bson.D{
+		{Key: "identity.database", Value: r.s.Events.Database().Name()}, {Key: "identity.collection", Value: r.s.Events.Name()},
+	}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	if err == nil {
+		err = cursor.All(ctx, &streams)
+	}
+	if err != nil {
+		return fmt.Errorf("read the checkpoints: %w", err)
+	}
+	for _, stream := range streams {
+		result, err := mongox.Durable(r.s.State, "quarantine").DeleteMany(ctx, bson.D{{Key: "_id.stream", Value: stream.ID}, {Key: "aggregateId", Value: r.Aggregate}})
+		if err != nil {
+			return fmt.Errorf("delete records of the quarantine: %w", err)
+		}
+		r.counts["quarantine"] += result.DeletedCount
+	}
+	return nil
+}
+
+// records replaces the id by its hash in the records of earlier commands, and deletes the bounds of
+// ended jobs that have it.
+func (r *erasing) records(ctx context.Context) error {
+	for name, paths := range map[string][]string{"audit": {"what", "why", "error"}, job.CollectionName: {"why", "reason"}} {
+		if err := r.redact(ctx, name, paths); err != nil {
+			return fmt.Errorf("replace the id in collection %s: %w", name, err)
+		}
+	}
+	jobs := mongox.Durable(r.s.State, job.CollectionName)
+	ended := bson.D{{Key: "state", Value: bson.D{{Key: "$in", Value: slices.DeleteFunc(job.States(), func(s job.State) bool { return !s.Ended() })}}}}
+	_, err := jobs.UpdateMany(ctx, append(bson.D{{Key: "params.aggregate", Value: r.Aggregate}}, ended...),
+		bson.D{{Key: "$set", Value: bson.D{{Key: "params.aggregate", Value: hashed(r.Aggregate)}}}})
+	if err != nil {
+		return fmt.Errorf("replace the id in jobs: %w", err)
+	}
+	var done []struct {
+		ID string `bson:"_id"`
+	}
+	cursor, err := jobs.Find(ctx, ended, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	if err == nil {
+		err = cursor.All(ctx, &done)
+	}
+	if err != nil {
+		return fmt.Errorf("list the jobs that have ended: %w", err)
+	}
+	ids := make([]string, len(done))
+	for i := range done {
+		ids[i] = done[i].ID
+	}
+	_, err = mongox.Durable(r.s.State, job.RangesCollectionName).UpdateMany(ctx, bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: ids}}}},
+		bson.D{{Key: "$unset", Value: bson.D{{Key: "from", Value: ""}, {Key: "to", Value: ""}, {Key: "position", Value: ""}, {Key: "reason", Value: ""}}}})
+	if err != nil {
+		return fmt.Errorf("delete the bounds of jobs that have ended: %w", err)
+	}
+	return nil
+}
+
+// redact replaces the id in texts of a collection by its hash.
+func (r *erasing) redact(ctx context.Context, name string, paths []string) error {
+	collection := mongox.Durable(r.s.State, name)
+	cursor, err := collection.Find(ctx, bson.D{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
+	for cursor.Next(ctx) {
+		var set bson.D
+		for _, path := range paths {
+			text, ok := cursor.Current.Lookup(path).StringValueOK()
+			if redacted := r.redacted(text); ok && redacted != text {
+				set = append(set, bson.E{Key: path, Value: redacted})
+			}
+		}
+		if set == nil {
+			continue
+		}
+		if _, err := collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: cursor.Current.Lookup("_id")}}, bson.D{{Key: "$set", Value: set}}); err != nil {
+			return err
+		}
+		r.counts["records"]++
+	}
+	return cursor.Err()
+}
+
+// redacted replaces the id in a text by its hash.
+func (r *erasing) redacted(text string) string {
+	var b strings.Builder
+	for {
+		at := wordIn(text, r.Aggregate)
+		if at < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(text[:at] + hashed(r.Aggregate))
+		text = text[at+len(r.Aggregate):]
+	}
+}
+
+func (r *erasing) deadLetters(ctx context.Context) error {
+	ctx, cancel := mongox.Timeout(ctx, peekTimeout)
+	defer cancel()
+	reader, err := event.NewReader(r.fields)
+	if err != nil {
+		return err
+	}
+	sequences := make(map[int64]bool)
+	err = deadletter.Peek(ctx, r.queue, maxDeadLetters, func(m *deadletter.Message) {
+		if describeDeadLetter(m, reader).AggregateID == r.Aggregate {
+			sequences[m.Sequence] = true
+		}
+	})
+	if err == nil && len(sequences) > 0 {
+		var n int
+		n, err = deadletter.Remove(ctx, r.queue, sequences, maxDeadLetters, r.e.Logger)
+		r.counts["deadLetters"] += int64(n)
+	}
+	if err != nil {
+		return fmt.Errorf("remove dead letters: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,403 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+)
+
+const peopleYAML = `
+projections:
+  - name: people
+    collection: people
+    on:
+      Came: {set: {name: payload.name}}
+  - name: guests
+    collection: guests
+    on:
+      Came: {set: {name: payload.name}}
+      Left: {delete: true}
+views:
+  - name: towns
+    collection: towns
+    from:
+      - aggregateType: Person
+        key: state.town
+        as: people
+        on:
+          Came: {set: {name: "payload.name", town: payload.town}}
+        totals:
+          inhabitants: {count: true}
+`
+
+// taken is a queue from which messages can be removed.
+type taken struct{ peeked }
+
+func (q *taken) Receive(ctx context.Context, _ int) ([]deadletter.Message, error) {
+	if len(q.messages) == 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return q.messages[:1], nil
+}
+
+func (q *taken) Complete(_ context.Context, m *deadletter.Message) error {
+	sequence := m.Sequence
+	q.messages = slices.DeleteFunc(q.messages, func(m deadletter.Message) bool { return m.Sequence == sequence })
+	return nil
+}
+
+func (*taken) Abandon(context.Context, *deadletter.Message) error { return nil }
+
+// The person of the tests, and what must not be left.
+const personName = "Ada Lovelace"
+
+// people is a world with copies of one person and of another one.
+type people struct {
+	t     *testing.T
+	e     *Environment
+	s     *stored
+	out   *bytes.Buffer
+	queue *taken
+	id    any
+	text  string
+}
+
+func newPeople(t *testing.T, id any, text string) *people {
+	t.Helper()
+	e, s, out := emptyState(t)
+	w := &people{t: t, e: e, s: s, out: out, queue: &taken{}, id: id, text: text}
+	e.Config.Fields = event.DefaultFields()
+	e.Config.MongoDB.EventsDatabase = s.ReadModels.Name()
+	_, err := s.Events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}})
+	w.check(err)
+	w.check(readmodel.PrepareViews(t.Context(), s.ReadModels))
+	pipeline := e.Config.Pipeline()
+	for _, p := range projectiontest.All(t, peopleYAML) {
+		own(t, s.ReadModels, pipeline, "read model", p.Collection())
+		_, err := s.catalog.Write(t.Context(), nil, catalog.Create(pipeline.String(), catalog.Declare(p)[0], catalog.Found{}, catalog.Author{At: time.Now()}))
+		w.check(err)
+	}
+	for i, person := range []any{id, w.other()} {
+		for n := range int64(2) {
+			name := []string{personName, "somebody else"}[i]
+			w.insert("events", bson.D{
+				{Key: "aggregateId", Value: person}, {Key: "aggregateType", Value: "Person"}, {Key: "eventId", Value: n + 1}, {Key: "eventType", Value: "Came"},
+				{Key: "payload", Value: bson.D{{Key: "name", Value: name}, {Key: "town", Value: "Marlow"}}},
+			})
+		}
+	}
+	w.fold(text)
+	w.fold(w.otherText())
+	return w
+}
+
+func (w *people) other() any {
+	switch w.id.(type) {
+	case int64:
+		return int64(424243)
+	case bson.ObjectID:
+		return bson.ObjectID{7}
+	case bson.Binary:
+		return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: bytes.Repeat([]byte{7}, 16)}
+	}
+	return "person-2"
+}
+
+func (w *people) otherText() string {
+	if s, ok := w.other().(string); ok {
+		return s
+	}
+	kind, data, err := bson.MarshalValue(w.other())
+	w.check(err)
+	text, _ := scalar(bson.RawValue{Type: kind, Value: data})
+	return text
+}
+
+func (w *people) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *people) insert(collection string, document any) {
+	w.t.Helper()
+	_, err := w.s.State.Collection(collection).InsertOne(w.t.Context(), document)
+	w.check(err)
+}
+
+// fold writes the read models of an aggregate.
+func (w *people) fold(id string) {
+	w.t.Helper()
+	r := &erasing{eraseCommand: &eraseCommand{Aggregate: id}, e: w.e, s: w.s, fields: w.e.Config.Fields, declared: newCommandDefinitions(w.s.Stores, w.e.Config, nil), counts: map[string]int64{}}
+	w.check(r.readModels(w.t.Context()))
+}
+
+// copies adds what other parts of Penstock keep of the person.
+func (w *people) copies() {
+	w.t.Helper()
+	stream := bson.D{{Key: "_id", Value: "events"}, {Key: "identity", Value: bson.D{{Key: "database", Value: w.s.Events.Database().Name()}, {Key: "collection", Value: "events"}}}}
+	w.insert("checkpoints", stream)
+	for i, id := range []string{w.text, w.otherText()} {
+		name := []string{personName, "nobody"}[i]
+		body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Came"}, {Key: "payload", Value: bson.D{{Key: "name", Value: name}}}})
+		w.check(err)
+		w.insert("quarantine", bson.D{{Key: "_id", Value: bson.D{{Key: "stream", Value: "events"}, {Key: "document", Value: i}}}, {Key: "aggregateId", Value: id}, {Key: "event", Value: bson.Raw(body)}})
+		w.insert("findings", history.Finding{ID: fmt.Sprint("j/", i), Job: "j", Projection: "people", AggregateID: id, Kind: history.Different})
+		w.check(w.s.parked.Park(w.t.Context(), []model.Marker{{Unit: model.Unit{Projection: "people", AggregateID: id}, EventID: 3, Head: 3, Reason: "expression", Error: "no such overload: " + name}}))
+		w.insert("audit", bson.D{{Key: "_id", Value: fmt.Sprint(i)}, {Key: "what", Value: fmt.Sprintf("retry aggregate %q", id)}})
+		params, err := bson.Marshal(history.Params{Aggregate: id})
+		w.check(err)
+		w.insert(job.CollectionName, job.Job{ID: fmt.Sprint("verify-", i), Kind: job.Verify, State: job.Done, Params: params})
+		w.queue.messages = append(w.queue.messages, deadletter.Message{Sequence: int64(i + 1), ContentType: event.ContentTypeBSON, Body: body})
+	}
+}
+
+// erase runs the command.
+func (w *people) erase(c eraseCommand) (result erased, err error) {
+	w.t.Helper()
+	c.Aggregate, c.Change, c.Output = w.text, cli.Change{Yes: true, Why: "request 17"}, cli.Output{Output: cli.OutputJSON}
+	c.Value = append(c.Value, personName)
+	w.check(c.Validate())
+	w.out.Reset()
+	err = c.erase(w.t.Context(), w.e, w.s, w.queue)
+	if w.out.Len() > 0 {
+		w.check(json.Unmarshal(w.out.Bytes(), &result))
+	}
+	return result, err
+}
+
+// documents are the documents of all collections, by collection.
+func (w *people) documents(without ...string) map[string]string {
+	w.t.Helper()
+	names, err := w.s.State.ListCollectionNames(w.t.Context(), bson.D{})
+	w.check(err)
+	found := map[string]string{}
+	for _, name := range names {
+		cursor, err := w.s.State.Collection(name).Find(w.t.Context(), bson.D{})
+		w.check(err)
+		var all []bson.Raw
+		w.check(cursor.All(w.t.Context(), &all))
+		for _, d := range all {
+			text := d.String()
+			if !slices.ContainsFunc(without, func(part string) bool { return strings.Contains(text, part) }) {
+				found[name] += text + "\n"
+			}
+		}
+	}
+	return found
+}
+
+// TestEraseLeavesNoCopy erases a person whose events were masked by the command, or deleted by the
+// application before. Nothing has the name any more; the other person's copies are unchanged.
+func TestEraseLeavesNoCopy(t *testing.T) {
+	t.Parallel()
+	object, uuid := bson.ObjectID{1, 2}, bson.Binary{Subtype: bson.TypeBinaryUUID, Data: bytes.Repeat([]byte{1}, 16)}
+	for kind, id := range map[string]struct {
+		id   any
+		text string
+	}{
+		"text":     {"person-1", "person-1"},
+		"number":   {int64(424242), "424242"},
+		"ObjectId": {object, object.Hex()},
+		"UUID":     {uuid, "01010101-0101-0101-0101-010101010101"},
+	} {
+		for _, deleted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, deleted %t", kind, deleted), func(t *testing.T) {
+				t.Parallel()
+				w := newPeople(t, id.id, id.text)
+				w.copies()
+				for _, collection := range []string{"people", "guests", "towns"} {
+					if !strings.Contains(w.documents()[collection], personName) {
+						t.Fatalf("collection %s has no read model of the person: %v", collection, w.documents())
+					}
+				}
+				c := eraseCommand{Mask: []string{"payload.name"}}
+				if deleted {
+					_, err := w.s.Events.DeleteMany(t.Context(), bson.D{{Key: "aggregateId", Value: id.id}})
+					w.check(err)
+					c.Mask = nil
+				}
+				for range 2 { // It can be repeated.
+					if result, err := w.erase(c); err != nil || result.Left != 0 {
+						t.Fatalf("%v, %+v", err, result)
+					}
+				}
+				all := w.documents()
+				for name, text := range all {
+					if strings.Contains(text, personName) {
+						t.Errorf("collection %s has %s", name, text)
+					}
+				}
+				if len(w.queue.messages) != 1 || w.queue.messages[0].Sequence != 2 {
+					t.Errorf("the dead letters are %+v", w.queue.messages)
+				}
+				for _, name := range []string{"quarantine", "findings", "parked", "audit", "jobs"} {
+					if strings.Contains(all[name], w.text) || !strings.Contains(all[name], w.otherText()) {
+						t.Errorf("collection %s has %s", name, all[name])
+					}
+				}
+				for _, name := range []string{"people", "guests"} {
+					if strings.Contains(all[name], w.text) == deleted || !strings.Contains(all[name], "somebody else") {
+						t.Errorf("collection %s has %s", name, all[name])
+					}
+				}
+				inhabitants := map[bool]string{true: `"inhabitants": {"$numberLong":"1"}`, false: `"inhabitants": {"$numberLong":"2"}`}[deleted]
+				if !strings.Contains(all["towns"], inhabitants) || deleted == strings.Contains(all["towns"], w.text) {
+					t.Errorf("the view has %s", all["towns"])
+				}
+				r := w.watermarks()
+				for name, at := range r {
+					if at != 2 {
+						t.Errorf("the watermark in %s is %d: a late message would be applied", name, at)
+					}
+				}
+				if len(r) != 3 || !strings.Contains(all["audit"], hashed(w.text)) || !strings.Contains(all["audit"], "request 17") {
+					t.Errorf("watermarks %v, audit %s", r, all["audit"])
+				}
+				if found := w.verify(); deleted && found != nil {
+					t.Errorf("a verification finds %v", found)
+				}
+			})
+		}
+	}
+}
+
+// watermarks are those of the person, by projection.
+func (w *people) watermarks() map[string]int64 {
+	w.t.Helper()
+	var units []model.Unit
+	found := map[string]int64{}
+	for name, view := range map[string]bool{"people": false, "guests": false, "towns": true} {
+		units = append(units, model.Unit{Projection: name, Collection: name, AggregateID: w.text, Deletes: true, Parts: view})
+	}
+	watermarks, err := readmodel.Watermarks(w.t.Context(), w.s.ReadModels, units)
+	w.check(err)
+	for i := range units {
+		found[units[i].Projection] = watermarks[i]
+	}
+	return found
+}
+
+// verify compares the person with the events, and returns the kinds that are wrong.
+func (w *people) verify() map[string]int64 {
+	w.t.Helper()
+	for _, name := range []string{"people", "guests", "towns"} {
+		c := verifyCommand{Sample: "100%", Grace: time.Second, Limit: 10, Projection: []string{name}, Output: cli.Output{Output: cli.OutputJSON}}
+		w.out.Reset()
+		if err := c.runOn(w.t.Context(), w.e, w.s); err != nil {
+			return map[string]int64{name + ": " + w.out.String() + err.Error(): 1}
+		}
+	}
+	return nil
+}
+
+// TestEraseReportsWhatIsLeft checks that the command fails if a value is left, and says where.
+func TestEraseReportsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	w.insert("notes", bson.D{{Key: "_id", Value: 1}, {Key: "deep", Value: bson.A{bson.D{{Key: "text", Value: "seen by " + personName}}}}})
+	before := w.documents("person-1", personName)
+	result, err := w.erase(eraseCommand{Mask: []string{"payload.name"}})
+	i := slices.IndexFunc(result.Places, func(p foundIn) bool { return strings.HasSuffix(p.Place, ".notes") })
+	if !errors.Is(err, cli.ErrFindings) || result.Left != 1 || i < 0 || result.Places[i].After != 1 || result.Places[i].Before != 1 {
+		t.Errorf("%v, %+v", err, result)
+	}
+	after := w.documents("person-1", personName)
+	delete(after, "audit")
+	delete(after, "watermarks")
+	delete(before, "watermarks")
+	delete(before, "towns")
+	delete(after, "towns")
+	for name := range maps.Keys(before) {
+		if before[name] != after[name] {
+			t.Errorf("collection %s was\n%s, and is\n%s", name, before[name], after[name])
+		}
+	}
+	for _, text := range w.documents() {
+		if strings.Contains(text, "Value") && strings.Contains(text, "request 17") && strings.Contains(text, personName) {
+			t.Errorf("the audit has the value: %s", text)
+		}
+	}
+}
+
+// TestEraseOfABuildingGeneration erases from the shadow collection, too.
+func TestEraseOfABuildingGeneration(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	recorded := mongox.Durable(w.s.State, catalog.CatalogName)
+	definition := projectiontest.All(t, strings.ReplaceAll(peopleYAML, "payload.name", "payload.name + '!'"))[0]
+	d := catalog.Declare(definition)[0]
+	_, err := recorded.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "people"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "building", Value: catalog.Build{
+		Generation: 2, Definition: d.Definition, Shadow: "people.generation-2", UUID: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: make([]byte, 16)}, State: catalog.CatchingUp,
+	}}}}})
+	w.check(err)
+	w.fold("person-1")
+	w.fold("person-2")
+	if shadow := w.documents()["people.generation-2"]; !strings.Contains(shadow, personName+"!") {
+		t.Fatalf("the shadow has %s", shadow)
+	}
+	_, err = w.s.Events.DeleteMany(t.Context(), bson.D{{Key: "aggregateId", Value: "person-1"}})
+	w.check(err)
+	if result, err := w.erase(eraseCommand{}); err != nil || result.Left != 0 {
+		t.Errorf("%v, %+v", err, result)
+	}
+	if shadow := w.documents()["people.generation-2"]; strings.Contains(shadow, "person-1") || !strings.Contains(shadow, "person-2") {
+		t.Errorf("the shadow has %s", shadow)
+	}
+}
+
+func TestEraseChecksItsFlags(t *testing.T) {
+	t.Parallel()
+	why := cli.Change{Why: "request 17"}
+	for want, c := range map[string]eraseCommand{
+		"--aggregate is not set":     {Change: why},
+		"--why is not set":           {Aggregate: "person-1"},
+		"--why has the id":           {Aggregate: "person-1", Change: cli.Change{Why: "person-1 asked"}},
+		"--why has a --value":        {Aggregate: "person-1", Value: []string{"Ada"}, Change: cli.Change{Why: "Ada asked"}},
+		"less than 3 bytes":          {Aggregate: "person-1", Value: []string{"A"}, Change: why},
+		`--mask is "eventId"`:        {Aggregate: "person-1", Mask: []string{"eventId"}, Change: why},
+		`--mask is "payload."`:       {Aggregate: "person-1", Mask: []string{"payload."}, Change: why},
+		`--mask is "payload.$[].no"`: {Aggregate: "person-1", Mask: []string{"payload.$[].no"}, Change: why},
+	} {
+		if err := errors.Join(c.Validate(), c.checkMask(event.DefaultFields())); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+}
+
+func TestWordsOfAnIDAreFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"person-1": 0, `aggregate "person-1"`: 11, "person-12": -1, "a person-1, too": 2, "xperson-1": -1} {
+		if at := wordIn(text, "person-1"); at != want {
+			t.Errorf("%q: %d, want %d", text, at, want)
+		}
+	}
+	for text, want := range map[string]int{"7": 0, `aggregate "7"`: 11, "7 events": -1} {
+		if at := wordIn(text, "7"); at != want {
+			t.Errorf("%q: %d, want %d", text, at, want)
+		}
+	}
+}
