@@ -154,7 +154,7 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 		return err
 	}
 	defer done()
-	v := viewTransaction{db: w.db, unit: &operations[0].Unit, view: operations[0].View, now: time.Now(), building: operations[0].Building, most: changedBytes, mostParts: math.MaxInt}
+	v := viewTransaction{db: w.db, unit: &operations[0].Unit, view: operations[0].View, now: time.Now(), building: operations[0].Building, most: w.changedBytes, mostParts: math.MaxInt, mostChanged: w.changedBytes}
 	if len(operations) > 1 {
 		v.most, v.mostParts = transactionBytes, transactionBytes
 	}

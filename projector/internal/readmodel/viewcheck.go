@@ -68,7 +68,7 @@ func (d *ViewDocuments) transaction(ctx context.Context, u model.Unit, view mode
 	pause := poll.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
 		err := d.db.transaction(ctx, func(ctx context.Context) error {
-			return do(ctx, &viewTransaction{db: d.db, unit: &u, view: view, now: time.Now(), most: math.MaxInt, mostParts: math.MaxInt})
+			return do(ctx, &viewTransaction{db: d.db, unit: &u, view: view, now: time.Now(), most: math.MaxInt, mostParts: math.MaxInt, mostChanged: changedBytes})
 		})
 		if err == nil || !contended(err) || poll.Wait(ctx, pause.Next()) != nil {
 			return mongox.Explain(ctx, err)

@@ -74,7 +74,7 @@ func TestDocumentsAreMadeUntilTheContextEnds(t *testing.T) {
 	for i := range 50 {
 		changes[fmt.Sprint(i)] = &viewChange{}
 	}
-	transaction := viewTransaction{view: v}
+	transaction := viewTransaction{view: v, mostChanged: changedBytes}
 	if err := transaction.compute(ctx, changes); !errors.Is(err, context.Canceled) || v.merges != 1 {
 		t.Errorf("%d documents are made, %v", v.merges, err)
 	}
@@ -85,7 +85,8 @@ func TestDocumentsAreMadeUntilTheContextEnds(t *testing.T) {
 func TestPartOfTooManyBytesIsRejected(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(t, newDatabase(t))
-	note := strings.Repeat("x", 9<<20)
+	s.changedBytes = 64 << 10
+	note := strings.Repeat("x", 9<<10)
 	var amounts []testAmount
 	for i := range 8 {
 		amounts = append(amounts, to(fmt.Sprint(i), 1))

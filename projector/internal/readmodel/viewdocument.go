@@ -99,8 +99,9 @@ type viewTransaction struct {
 	now  time.Time
 	// building says that a promotion will rename the collection.
 	building bool
-	// most bounds the bytes of documents that are read, and mostParts those of parts.
-	most, mostParts int
+	// most bounds the bytes of documents that are read, mostParts those of parts, and mostChanged
+	// those of documents that are made.
+	most, mostParts, mostChanged int
 }
 
 // find reads documents by their ids. Absent ones are not in the result.
@@ -199,7 +200,7 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 		if c.next = next; !ok {
 			whole = append(whole, key)
 		}
-		if made += len(next); made > changedBytes {
+		if made += len(next); made > v.mostChanged {
 			return errTooMuch
 		}
 	}
@@ -212,7 +213,7 @@ func (v *viewTransaction) compute(ctx context.Context, changes map[string]*viewC
 	}
 	for _, key := range whole {
 		changes[key].next = documents[key]
-		if made += len(documents[key]); made > changedBytes {
+		if made += len(documents[key]); made > v.mostChanged {
 			return errTooMuch
 		}
 	}

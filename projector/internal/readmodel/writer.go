@@ -49,6 +49,8 @@ type Writer struct {
 	kinds *poll.Pool
 	// turns are the collections of views in which a transaction runs.
 	turns turns
+	// changedBytes bounds the documents that a transaction changes.
+	changedBytes int
 	// nearLimit limits the lines about view documents near a limit.
 	nearLimit obs.Repeats
 }
@@ -59,7 +61,7 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers)}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers), changedBytes: changedBytes}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
