@@ -207,9 +207,9 @@ func testParts(t *testing.T, db database) {
 }
 
 // TestLargeDocuments checks that only the part is refused with which a document would be
-// larger than MongoDB's limit.
+// larger than MongoDB's limit. It runs before the parallel tests: beside them, the race detector
+// needs longer for so many bytes than a write may take.
 func TestLargeDocuments(t *testing.T) {
-	t.Parallel()
 	db := onMongo(server.Database(t))
 	s := newTestStore(t, db)
 	large := strings.Repeat("x", 9<<20)
