@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// meet records the state in which a fault meets the pipeline, and returns what records its end.
-// How many different states faults have met says how much of the world histories have seen.
+// meet records the state in which a fault meets the pipeline. The caller calls end when the fault
+// is over. The number of different states shows how much of the world histories have covered.
 func (w *World) meet(f Fault) (end func()) {
 	text := w.moment(f)
 	w.mu.Lock()

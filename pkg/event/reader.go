@@ -129,7 +129,7 @@ func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
 		if len(uuid) != 16 {
 			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("UUID has %d bytes instead of 16", len(uuid))}
 		}
-		ev.AggregateID = formatUUID([16]byte(uuid))
+		ev.AggregateID = FormatUUID([16]byte(uuid))
 	case bson.TypeInt32:
 		ev.AggregateID = strconv.FormatInt(int64(int32(binary.LittleEndian.Uint32(v.Value))), 10)
 	case bson.TypeInt64:
@@ -243,8 +243,8 @@ func quoted(s []byte) string {
 
 const hexDigits = "0123456789abcdef"
 
-// formatUUID gives the canonical 8-4-4-4-12 form in lower case.
-func formatUUID(uuid [16]byte) string {
+// FormatUUID returns the text of a UUID as an aggregate id: the canonical 8-4-4-4-12 form in lower case.
+func FormatUUID(uuid [16]byte) string {
 	var b [36]byte
 	at := 0
 	for i, x := range uuid {

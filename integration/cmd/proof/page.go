@@ -29,9 +29,13 @@ $ make proof MUTATIONS=.         # tries the mutations too, about a minute each
 func page(runs []record.Run, trials []record.Mutation) string {
 	var b strings.Builder
 	b.WriteString(head)
-	histories(&b, runs)
-	held(&b, runs)
-	faults(&b, runs)
+	var sum record.Tally
+	for _, r := range runs {
+		sum.Add(&r.Tally)
+	}
+	histories(&b, runs, &sum)
+	checks(&b, sum.Histories)
+	faults(&b, sum.Faults)
 	curve(&b, runs)
 	score(&b, trials)
 	found(&b)
@@ -53,16 +57,14 @@ func table(b *strings.Builder, header []string, lines [][]string) {
 }
 
 // histories lists the runs, the newest first, and their sum.
-func histories(b *strings.Builder, runs []record.Run) {
+func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 	b.WriteString("## Histories\n\n")
-	var sum record.Tally
 	failed := 0
 	var lines [][]string
 	row := func(first, commit, seeds string, t *record.Tally, failed string) []string {
 		return []string{first, commit, seeds, number(t.Histories), fmt.Sprintf("%.1f", t.Virtual.Hours()), number(t.Events), number(t.Requests), number(t.Answers), failed}
 	}
 	for _, r := range slices.Backward(runs) {
-		sum.Add(&r.Tally)
 		failed += len(r.Failed)
 		failures := number(len(r.Failed))
 		if len(r.Failed) > 0 {
@@ -70,7 +72,7 @@ func histories(b *strings.Builder, runs []record.Run) {
 		}
 		lines = append(lines, row(r.At.Format(time.DateOnly), "`"+r.Commit+"`", fmt.Sprintf("%d to %d", r.First, r.Last), &r.Tally, failures))
 	}
-	lines = append(lines, row("all", "", "", &sum, number(failed)))
+	lines = append(lines, row("all", "", "", sum, number(failed)))
 	table(b, []string{"day", "commit", "seeds", "histories", "virtual hours", "events", "requests to MongoDB", "answers to readers", "failed"}, lines)
 	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet.\n\n")
 }
@@ -78,10 +80,10 @@ func histories(b *strings.Builder, runs []record.Run) {
 // id finds the promises in the name of a check.
 var id = regexp.MustCompile(`G\d`)
 
-// held lists the promises with what holds the histories against them.
-func held(b *strings.Builder, runs []record.Run) {
+// checks lists the promises, each with the checks that every history must pass.
+func checks(b *strings.Builder, histories int) {
 	b.WriteString("## Promises\n\n")
-	checks := make(map[string][]string)
+	byPromise := make(map[string][]string)
 	for _, name := range simulation.Promises() {
 		which, what, found := strings.Cut(name, ": ")
 		if !found {
@@ -92,17 +94,13 @@ func held(b *strings.Builder, runs []record.Run) {
 			ids = []string{which}
 		}
 		for _, promise := range ids {
-			checks[promise] = append(checks[promise], what)
+			byPromise[promise] = append(byPromise[promise], what)
 		}
 	}
-	n := 0
-	for _, r := range runs {
-		n += r.Histories
-	}
-	fmt.Fprintf(b, "Each of the %s histories was held against all of them ([what they promise](../ARCHITECTURE.md#what-is-promised)).\n\n", number(n))
-	for _, promise := range slices.Sorted(maps.Keys(checks)) {
+	fmt.Fprintf(b, "Each of the %s histories was checked for all [promises](../ARCHITECTURE.md#what-is-promised):\n\n", number(histories))
+	for _, promise := range slices.Sorted(maps.Keys(byPromise)) {
 		fmt.Fprintf(b, "### %s\n\n", promise)
-		for _, what := range checks[promise] {
+		for _, what := range byPromise[promise] {
 			fmt.Fprintf(b, "- %s\n", what)
 		}
 		b.WriteString("\n")
@@ -110,15 +108,11 @@ func held(b *strings.Builder, runs []record.Run) {
 }
 
 // faults lists how often each kind of fault has struck.
-func faults(b *strings.Builder, runs []record.Run) {
+func faults(b *strings.Builder, struck map[string]int) {
 	b.WriteString("## Faults\n\n")
-	var sum record.Tally
-	for _, r := range runs {
-		sum.Add(&r.Tally)
-	}
 	var lines [][]string
-	for _, kind := range slices.Sorted(maps.Keys(sum.Faults)) {
-		lines = append(lines, []string{kind, number(sum.Faults[kind])})
+	for _, kind := range slices.Sorted(maps.Keys(struck)) {
+		lines = append(lines, []string{kind, number(struck[kind])})
 	}
 	table(b, []string{"fault", "struck"}, lines)
 }

@@ -80,11 +80,11 @@ type Point struct {
 type Mutation struct {
 	Origin
 	Name string `json:"name"`
-	// Seed is the history that has found it, and Promise what it broke. Both are empty if none
-	// has.
+	// Seed is that of the history that has found the mutation, and Promise the one that this
+	// history broke. Both are empty if no history has found it.
 	Seed    int    `json:"seed,omitempty"`
 	Promise string `json:"promise,omitempty"`
-	// Test has found it instead.
+	// Test is the test that has found it instead.
 	Test string `json:"test,omitempty"`
 }
 

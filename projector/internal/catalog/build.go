@@ -208,8 +208,7 @@ func (s *step) verify(ctx context.Context) error {
 }
 
 // proven begins the promotion of a generation that is right, unless parked aggregates prevent
-// it. leftOut are the aggregates that the verification has left out,
-// because they were parked.
+// it. leftOut are the aggregates that the verification has left out, because they were parked.
 func (s *step) proven(ctx context.Context, leftOut int64) error {
 	b := s.entry.Building
 	parked, why, err := s.parked(ctx)

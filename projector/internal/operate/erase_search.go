@@ -233,7 +233,7 @@ func scalar(v bson.RawValue) (text string, number bool) {
 		return v.ObjectID().Hex(), false
 	case bson.TypeBinary:
 		if subtype, data := v.Binary(); subtype == bson.TypeBinaryUUID && len(data) == uuidBytes {
-			return fmt.Sprintf("%x-%x-%x-%x-%x", data[:4], data[4:6], data[6:8], data[8:10], data[10:]), false
+			return event.FormatUUID([uuidBytes]byte(data)), false
 		}
 	}
 	return "", false
