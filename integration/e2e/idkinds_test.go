@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // All aggregates have ids of one type. Events with another type go to the quarantine, and stay
@@ -69,4 +70,70 @@ func idsOfAnotherTypeAreQuarantined(t *testing.T) {
 	s.awaitLive(map[string]int64{"counts": 2})
 	right("the read models after a rebuild")
 	inQuarantine(5)
+}
+
+// Aggregate ids that an older driver of .NET stored are read with the option uuidRepresentation,
+// and keys of views with uuid().
+func TestOlderUUIDs(t *testing.T) { scene(t, olderUUIDs) }
+
+func olderUUIDs(t *testing.T) {
+	t.Helper()
+	const projections = countsProjection + `views:
+  - name: owners
+    collection: owners
+    from:
+      - {aggregateType: Counter, key: "uuid(part.owner, 'csharpLegacy')", on: {Counted: {set: {owner: payload.owner}, inc: {n: payload.n}}}, totals: {n: {sum: part.n}}}
+`
+	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(projections), Collections: []string{"counts", "owners"}}, harness.TopicOptions{})
+	// older is the UUID of 15 bytes 0 and one other, as .NET stored it.
+	older := func(last byte) bson.Binary {
+		return bson.Binary{Subtype: bson.TypeBinaryUUIDOld, Data: append([]byte{3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14}, last)}
+	}
+	const text = "00010203-0405-0607-0809-0a0b0c0d0e"
+	insert := func(aggregate byte, ids ...int64) {
+		t.Helper()
+		for _, id := range ids {
+			ev := bson.D{{Key: "aggregateId", Value: older(aggregate)}, {Key: "aggregateType", Value: "Counter"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Counted"}, {Key: "timestamp", Value: time.Now()}, {Key: "payload", Value: bson.D{{Key: "n", Value: id}, {Key: "owner", Value: older(0xff)}}}}
+			if _, err := s.events.InsertOne(t.Context(), ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	insert(1, 1, 2)
+	if stdout, _ := s.publisherCommand(0, "check"); !strings.Contains(stdout, "uuidRepresentation=csharpLegacy") {
+		t.Errorf("check without the option: %s", stdout)
+	}
+	var uri string
+	for _, setting := range s.Settings() {
+		if value, ok := strings.CutPrefix(setting, "MONGODB_URI="); ok {
+			uri = value + "&uuidRepresentation=csharpLegacy"
+		}
+	}
+	s.SetEnv("MONGODB_URI=" + uri)
+	s.start(1, 1)
+	insert(2, 1)
+	insert(1, 3)
+	right := func(what string) {
+		t.Helper()
+		s.await(what, func() bool {
+			var owner struct{ N int64 }
+			_ = s.models.Collection("owners").FindOne(t.Context(), bson.D{{Key: "_id", Value: text + "ff"}}).Decode(&owner)
+			return s.count(text+"01") == "n=6 after event 3" && s.count(text+"02") == "n=1 after event 1" && owner.N == 7
+		})
+	}
+	right("the read models under the usual text of the UUIDs")
+	s.awaitLive(map[string]int64{"counts": 1, "owners": 1})
+	for _, projection := range []string{"counts", "owners"} {
+		if found, v := s.verify(0, "--mongodb-uri="+uri, "--projection="+projection); len(found) > 0 || v.Counts["aggregates"] != 2 {
+			t.Errorf("verified: %v, %+v", found, v)
+		}
+	}
+
+	s.stopped(s.projectors()[0])
+	if err := s.SetProjections([]byte(strings.ReplaceAll(projections, "payload.n}", "payload.n * 1}"))); err != nil {
+		t.Fatal(err)
+	}
+	s.startProjector(0)
+	s.awaitLive(map[string]int64{"counts": 2, "owners": 2})
+	right("the read models after a rebuild")
 }

@@ -17,6 +17,10 @@ type Fields struct {
 	Timestamp     string `name:"field-timestamp" env:"PENSTOCK_FIELD_TIMESTAMP" default:"timestamp" placeholder:"NAME" help:"Field of the event's time: a date, an RFC 3339 string, or .NET's DateTimeOffset; an event in another form has no time."`
 	Payload       string `name:"field-payload" env:"PENSTOCK_FIELD_PAYLOAD" default:"payload" placeholder:"NAME" help:"Field of the event's data."`
 	Metadata      string `name:"field-metadata" env:"PENSTOCK_FIELD_METADATA" default:"metadata" placeholder:"NAME" help:"Field of the event's metadata; traceparent and tracestate are read from it."`
+
+	// UUIDs is the order of bytes of aggregate ids that are older UUIDs. The connection string
+	// of the event store has it.
+	UUIDs UUIDRepresentation `kong:"-"`
 }
 
 // DefaultFields are the names of the design: aggregateId, aggregateType, eventId,
@@ -34,7 +38,7 @@ func DefaultFields() Fields {
 }
 
 // Check reports every name that is empty, dotted, starts with a dollar sign, contains a
-// NUL or is used twice.
+// NUL or is used twice, and an unknown UUIDRepresentation.
 func (f Fields) Check() error {
 	var problems []error
 	seen := make(map[string]string, fieldCount)
@@ -52,7 +56,7 @@ func (f Fields) Check() error {
 		}
 		seen[n.name] = n.variable
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, f.UUIDs.check())...)
 }
 
 // Variable is the environment variable that configures the field with that name, or empty

@@ -10,7 +10,7 @@ import (
 // the integer 42 would share messages, a session and a read model. The zero value is unknown.
 type IDKind string
 
-// The kinds of ids.
+// The kinds of ids. That of older UUIDs also has their representation: "UUID csharpLegacy".
 const (
 	IDString   IDKind = "string"
 	IDInteger  IDKind = "integer"
@@ -18,8 +18,8 @@ const (
 	IDUUID     IDKind = "UUID"
 )
 
-// IDKindOf gives the kind of a valid aggregate id.
-func IDKindOf(id bson.RawValue) IDKind {
+// KindOf gives the kind of a valid aggregate id.
+func (r *Reader) KindOf(id bson.RawValue) IDKind {
 	switch id.Type {
 	case bson.TypeString:
 		return IDString
@@ -28,6 +28,9 @@ func IDKindOf(id bson.RawValue) IDKind {
 	case bson.TypeObjectID:
 		return IDObjectID
 	default:
+		if id.Value[4] == bson.TypeBinaryUUIDOld {
+			return IDUUID + " " + IDKind(r.uuids)
+		}
 		return IDUUID
 	}
 }
@@ -46,8 +49,8 @@ func (r *Reader) IDKind() IDKind {
 
 // checkKind fails if the stream has aggregate ids of another kind.
 func (r *Reader) checkKind(id bson.RawValue) error {
-	if only := r.IDKind(); only != "" && only != IDKindOf(id) {
-		return &ContractError{Reason: ReasonWrongType, Field: r.names[fieldAggregateID], Detail: fmt.Sprintf("%s, but the ids of this event store are of type %s", id.Type, only)}
+	if only := r.IDKind(); only != "" && only != r.KindOf(id) {
+		return &ContractError{Reason: ReasonWrongType, Field: r.names[fieldAggregateID], Detail: fmt.Sprintf("%s, but the ids of this event store are of type %s", r.KindOf(id), only)}
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ const (
 // concurrent use.
 type Reader struct {
 	names [fieldCount]string
+	uuids UUIDRepresentation
 	// only is the kind of aggregate ids that is read; see Only.
 	only atomic.Pointer[IDKind]
 }
@@ -39,7 +40,7 @@ func NewReader(fields Fields) (*Reader, error) {
 	if err := fields.Check(); err != nil {
 		return nil, fmt.Errorf("validate field names: %w", err)
 	}
-	return &Reader{names: [fieldCount]string{
+	return &Reader{uuids: fields.UUIDs, names: [fieldCount]string{
 		fieldAggregateID:   fields.AggregateID,
 		fieldAggregateType: fields.AggregateType,
 		fieldEventID:       fields.EventID,
@@ -122,14 +123,19 @@ func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
 	case bson.TypeObjectID:
 		ev.AggregateID = bson.ObjectID(v.Value).Hex()
 	case bson.TypeBinary:
-		uuid := v.Value[5:]
-		if subtype := v.Value[4]; subtype != bson.TypeBinaryUUID {
-			return &ContractError{Reason: ReasonWrongType, Field: name, Detail: fmt.Sprintf("binary of subtype %d: only a UUID (subtype 4) is a key", subtype)}
-		}
-		if len(uuid) != 16 {
+		subtype, uuid := v.Value[4], v.Value[5:]
+		switch {
+		case subtype == bson.TypeBinaryUUIDOld && !r.uuids.Ordered():
+			return &ContractError{Reason: ReasonWrongType, Field: name, Detail: "older UUID (binary of subtype 3), whose order of bytes is unknown: add uuidRepresentation=csharpLegacy, javaLegacy or pythonLegacy to the connection string of the event store, as the program that writes the events does"}
+		case subtype != bson.TypeBinaryUUID && subtype != bson.TypeBinaryUUIDOld:
+			return &ContractError{Reason: ReasonWrongType, Field: name, Detail: fmt.Sprintf("binary of subtype %d: only a UUID (subtype 4, or 3 with the option uuidRepresentation) is a key", subtype)}
+		case len(uuid) != 16:
 			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("UUID has %d bytes instead of 16", len(uuid))}
+		case subtype == bson.TypeBinaryUUIDOld:
+			ev.AggregateID = FormatUUID(r.uuids.Reorder([16]byte(uuid)))
+		default:
+			ev.AggregateID = FormatUUID([16]byte(uuid))
 		}
-		ev.AggregateID = FormatUUID([16]byte(uuid))
 	case bson.TypeInt32:
 		ev.AggregateID = strconv.FormatInt(int64(int32(binary.LittleEndian.Uint32(v.Value))), 10)
 	case bson.TypeInt64:
@@ -239,21 +245,4 @@ func quoted(s []byte) string {
 		return strconv.Quote(string(s[:limit])) + "…"
 	}
 	return strconv.Quote(string(s))
-}
-
-const hexDigits = "0123456789abcdef"
-
-// FormatUUID returns the text of a UUID as an aggregate id: the canonical 8-4-4-4-12 form in lower case.
-func FormatUUID(uuid [16]byte) string {
-	var b [36]byte
-	at := 0
-	for i, x := range uuid {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			b[at] = '-'
-			at++
-		}
-		b[at], b[at+1] = hexDigits[x>>4], hexDigits[x&15]
-		at += 2
-	}
-	return string(b[:])
 }

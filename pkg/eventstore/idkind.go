@@ -31,7 +31,7 @@ func (r *Reader) LearnIDs(ctx context.Context) (event.IDKind, error) {
 	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	for cursor.Next(ctx) {
 		if ev, err := r.reader.ReadPosition(cursor.Current); err == nil {
-			kind := event.IDKindOf(ev.RawAggregateID)
+			kind := r.reader.KindOf(ev.RawAggregateID)
 			r.reader.Only(kind)
 			return kind, nil
 		}

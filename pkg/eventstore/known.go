@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // Known finds out which of at most some thousands of aggregates have events. The keys of
@@ -22,7 +24,7 @@ func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawVa
 	}
 	var candidates bson.A
 	for _, id := range ids {
-		candidates = appendForms(candidates, id)
+		candidates = appendForms(candidates, id, r.fields.UUIDs)
 	}
 	var values []bson.RawValue
 	err := r.events.Distinct(ctx, r.fields.AggregateID, bson.D{{Key: r.fields.AggregateID, Value: bson.D{{Key: "$in", Value: candidates}}}}).Decode(&values)
@@ -43,7 +45,7 @@ func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawVa
 }
 
 // appendForms appends every value whose canonical form is id.
-func appendForms(forms bson.A, id string) bson.A {
+func appendForms(forms bson.A, id string, uuids event.UUIDRepresentation) bson.A {
 	forms = append(forms, id)
 	if oid, err := bson.ObjectIDFromHex(id); err == nil && oid.Hex() == id {
 		forms = append(forms, oid)
@@ -56,6 +58,10 @@ func appendForms(forms bson.A, id string) bson.A {
 	if digits := strings.ReplaceAll(id, "-", ""); len(id) == uuidText && len(digits) == 32 {
 		if uuid, err := hex.DecodeString(digits); err == nil {
 			forms = append(forms, bson.Binary{Subtype: bson.TypeBinaryUUID, Data: uuid})
+			if uuids.Ordered() {
+				older := uuids.Reorder([16]byte(uuid))
+				forms = append(forms, bson.Binary{Subtype: bson.TypeBinaryUUIDOld, Data: older[:]})
+			}
 		}
 	}
 	return forms

@@ -82,6 +82,18 @@ func (c Config) store(uri secret.Text, file, database, collection string) Store 
 	return Store{URI: string(uri), File: file, Database: database, Collection: collection}
 }
 
+// UUIDRepresentation is the option uuidRepresentation of the event store's connection string, or
+// empty. The driver ignores the option, because Go has no type for a UUID.
+func (c Config) UUIDRepresentation() string {
+	_, options, _ := strings.Cut(c.Events().URI, "?")
+	for option := range strings.FieldsFuncSeq(options, func(r rune) bool { return r == '&' || r == ';' }) {
+		if name, value, _ := strings.Cut(option, "="); strings.EqualFold(name, "uuidRepresentation") {
+			return value
+		}
+	}
+	return ""
+}
+
 // AfterApply reads the connection strings that are in files. kong calls it.
 func (c *Config) AfterApply() error {
 	return errors.Join(c.URI.FromFile("MONGODB_URI", c.URIFile),

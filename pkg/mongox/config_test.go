@@ -29,6 +29,21 @@ func TestStores(t *testing.T) {
 	}
 }
 
+func TestUUIDRepresentation(t *testing.T) {
+	t.Parallel()
+	for uri, want := range map[secret.Text]string{
+		"mongodb://h/?replicaSet=rs0&UuidRepresentation=javaLegacy": "javaLegacy",
+		"mongodb://h/?uuidRepresentation=standard&replicaSet=rs0":   "standard",
+		"mongodb://h/uuidRepresentation=javaLegacy":                 "",
+		"mongodb://h": "",
+	} {
+		c := mongox.Config{EventsURI: uri, URI: "mongodb://other/?uuidRepresentation=pythonLegacy"}
+		if got := c.UUIDRepresentation(); got != want {
+			t.Errorf("%s: got %q", uri, got)
+		}
+	}
+}
+
 func TestConfigValidate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -268,7 +268,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Logger: p.logger})
 	parked := park.NewStore(park.In(s.State), park.Options{Process: pod, Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
-	events, err := eventstore.NewReader(s.Events, c.Fields, p.logger)
+	events, err := eventstore.NewReader(s.Events, c.EventFields(), p.logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -292,7 +292,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	}
 	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections))
 	resumer := history.NewResumer(history.ResumerOptions{Claims: parked, Soon: parked.Soon(), Engine: eng, Registerer: p.registry, Logger: p.logger})
-	reader, err := event.NewReader(c.Fields)
+	reader, err := event.NewReader(c.EventFields())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -58,7 +58,7 @@ func (p *Projector) await(ctx context.Context, s *config.Stores) error {
 			return err
 		}
 	}
-	events, err := eventstore.NewReader(s.Events, p.config.Fields, p.logger)
+	events, err := eventstore.NewReader(s.Events, p.config.EventFields(), p.logger)
 	if err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err := checkReadable(ctx, s.sample(c), p.logger); err != nil {
 		return nil, fmt.Errorf("event store %s: %w", c.MongoDB.Events(), err)
 	}
-	history, err := eventstore.NewReader(s.events, c.Fields, p.logger)
+	history, err := eventstore.NewReader(s.events, c.EventFields(), p.logger)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +302,7 @@ func (p *Publisher) open() (*stores, error) {
 
 // sample reads the newest events with the configured field names.
 func (s *stores) sample(c config.Config) term.Sample {
-	return term.Sample{Events: s.events, Fields: c.Fields, Known: quarantine.NewRecords(s.state, c.Stream.Name).Known}
+	return term.Sample{Events: s.events, Fields: c.EventFields(), Known: quarantine.NewRecords(s.state, c.Stream.Name).Known}
 }
 
 // ping is the readiness check of the event store and the state. The elector reports whether

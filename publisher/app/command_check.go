@@ -56,7 +56,7 @@ func (k check) events(ctx context.Context) {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	k.sample(ctx)
-	history, err := eventstore.NewReader(k.stores.events, k.config.Fields, k.p.logger)
+	history, err := eventstore.NewReader(k.stores.events, k.config.EventFields(), k.p.logger)
 	if err != nil {
 		k.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
 		return
@@ -70,14 +70,14 @@ func (k check) sample(ctx context.Context) {
 	const what = "event store, events"
 	counts, err := k.stores.sample(k.config).Read(ctx)
 	err = mongox.Explain(ctx, err)
-	problem, remedy, found := noPayload(counts, k.config.Fields)
+	problem, remedy, found := noPayload(counts, k.config.EventFields())
 	switch {
 	case errors.Is(err, term.ErrUnreadable):
 		k.Fail(what, err.Error(), "set PENSTOCK_FIELD_* to the names that the documents have, or correct the writer")
 	case err != nil:
 		k.Refused(what, err, "grant the user read on database "+k.stores.events.Database().Name())
 	case counts.Unreadable > 0:
-		k.Warn(what, fmt.Sprintf("%d of a sample of %d break the contract", counts.Unreadable, counts.Readable+counts.Unreadable), "correct the writer; \"publisher quarantine list\" shows those that the publisher has met")
+		k.Warn(what, fmt.Sprintf("%d of a sample of %d break the contract; the latest: %v", counts.Unreadable, counts.Readable+counts.Unreadable, counts.Latest), "correct the writer; \"publisher quarantine list\" shows those that the publisher has met")
 	case found:
 		k.Warn(what, problem, remedy)
 	case counts.Readable == 0:

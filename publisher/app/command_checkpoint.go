@@ -65,7 +65,7 @@ func (c *checkpointSetCommand) Validate() error {
 }
 
 func (*checkpointSetCommand) validate(c *config.Config) error {
-	return errors.Join(c.MongoDB.Check(), c.Fields.Check())
+	return errors.Join(c.MongoDB.Check(), c.EventFields().Check())
 }
 
 func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
@@ -75,7 +75,7 @@ func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *sto
 	}
 	noting, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
+	history, err := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (c *quarantineRepublishCommand) runOn(ctx context.Context, e *environment, 
 	if err != nil {
 		return err
 	}
-	events, err := newRereader(ctx, s, e.options.Config.Fields)
+	events, err := newRereader(ctx, s, e.options.Config.EventFields())
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (c *republishCommand) Validate() error {
 func (*republishCommand) validate(c *config.Config) error { return c.Check() }
 
 func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
-	history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
+	history, err := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (c *republishCommand) each(ctx context.Context, e *environment, history *ev
 // messages are the same again. If MongoDB ends the cursor, in a failover or because a low
 // rate left it idle for 10 minutes, the scanner continues where it stopped.
 func (c *republishCommand) eachIn(ctx context.Context, o Options, history term.Source, from, until eventstore.Position, do func(context.Context, event.Event) error) (broken int64, err error) {
-	reader, err := publishersReader(ctx, history, o.Config.Fields)
+	reader, err := publishersReader(ctx, history, o.Config.EventFields())
 	if err != nil {
 		return 0, err
 	}

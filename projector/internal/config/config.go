@@ -25,6 +25,14 @@ type Config struct {
 	Tracing     tracing.Config          `embed:"" group:"Tracing"`
 }
 
+// EventFields says how to read event documents: Fields, and the representation of older UUIDs
+// that the connection string of the event store has.
+func (c *Config) EventFields() event.Fields {
+	fields := c.Fields
+	fields.UUIDs = event.UUIDRepresentation(c.MongoDB.UUIDRepresentation())
+	return fields
+}
+
 // ServiceBus has the settings of the subscription from which events are received.
 type ServiceBus struct {
 	sbus.Config `embed:""`

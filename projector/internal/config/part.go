@@ -35,7 +35,7 @@ func (c *Config) ValidateParts(parts Part) error {
 		{PartMongoDB, c.MongoDB.Check},
 		{PartServiceBus, c.ServiceBus.validate},
 		{PartProjections, c.Projections.validate},
-		{PartFields, c.Fields.Check},
+		{PartFields, c.EventFields().Check},
 		{partSessions, c.validateSessions},
 		{partBacklog, c.Backlog.validate},
 		{PartHistory, c.History.validate},

@@ -101,5 +101,5 @@ func (s *stored) alive(ctx context.Context, pipeline string) ([]catalog.Registra
 
 // events makes the reader of the event store.
 func (s *stored) events() (*eventstore.Reader, error) {
-	return eventstore.NewReader(s.Events, s.environment.Config.Fields, s.environment.Logger)
+	return eventstore.NewReader(s.Events, s.environment.Config.EventFields(), s.environment.Logger)
 }

@@ -187,7 +187,7 @@ func (d *definitions) options(s *config.Stores) history.Options {
 func newVerifier(c config.Config, s *config.Stores, d *definitions, store history.Store, parked *park.Store, logger zerolog.Logger) (*history.Workers, error) {
 	o := d.options(s)
 	var err error
-	if o.Events, err = eventstore.NewReader(s.Events, c.Fields, logger); err != nil {
+	if o.Events, err = eventstore.NewReader(s.Events, c.EventFields(), logger); err != nil {
 		return nil, err
 	}
 	o.Store, o.Parking, o.Pace, o.Logger = store, parked, commandPace(c), logger

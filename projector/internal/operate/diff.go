@@ -114,7 +114,7 @@ func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stored, d *di
 	var total int64
 	var err error
 	if c.From != "" {
-		total, err = sample.fromFile(c.From, e.Config.Fields)
+		total, err = sample.fromFile(c.From, e.Config.EventFields())
 	} else {
 		var reader *eventstore.Reader
 		if reader, err = s.events(); err != nil {

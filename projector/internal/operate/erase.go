@@ -115,14 +115,14 @@ type erasing struct {
 }
 
 func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) error {
-	if err := c.checkMask(e.Config.Fields); err != nil {
+	if err := c.checkMask(e.Config.EventFields()); err != nil {
 		return err
 	}
 	declared, err := load(e.Config.Projections.Path, e.inCode)
 	if err != nil {
 		return e.refuseProjections(err)
 	}
-	r := &erasing{eraseCommand: c, e: e, s: s, queue: q, fields: e.Config.Fields, declared: newCommandDefinitions(s.Stores, e.Config, declared), counts: map[string]int64{}}
+	r := &erasing{eraseCommand: c, e: e, s: s, queue: q, fields: e.Config.EventFields(), declared: newCommandDefinitions(s.Stores, e.Config, declared), counts: map[string]int64{}}
 	mine, err := r.mine(ctx)
 	if err != nil {
 		return err

@@ -151,7 +151,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 func (c *explainCommand) read(ctx context.Context, e *Environment, visit func(*event.Event, error) error) error {
 	if c.From != "" {
 		wanted := func(ev *event.Event) bool { return ev.AggregateID == c.Aggregate }
-		return readEventFile(c.From, e.Config.Fields, wanted, visit)
+		return readEventFile(c.From, e.Config.EventFields(), wanted, visit)
 	}
 	s, err := e.connect(ctx)
 	if err != nil {

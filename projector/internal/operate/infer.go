@@ -42,7 +42,7 @@ func (e *Environment) infer(ctx context.Context, sample int) (*authoring.Inferen
 		return nil, err
 	}
 	defer s.Close(ctx)
-	events, err := eventstore.NewReader(s.Events, e.Config.Fields, e.Logger)
+	events, err := eventstore.NewReader(s.Events, e.Config.EventFields(), e.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ const (
 // With other names a fold of the same events gives other read models, and nothing else shows that:
 // an event without a payload keeps the contract. With another name of a field that an event must
 // have, nothing is folded. So that one needs no owner, and a first start with a wrong name takes
-// none.
+// none. Another representation of UUIDs gives read models with other ids.
 const ownedFields = "optional fields of the events of"
 
 func fieldsOf(c *config.Config) []catalog.OwnerField {
@@ -37,6 +37,7 @@ func fieldsOf(c *config.Config) []catalog.OwnerField {
 		{Name: "PENSTOCK_FIELD_TIMESTAMP", Value: c.Fields.Timestamp},
 		{Name: "PENSTOCK_FIELD_PAYLOAD", Value: c.Fields.Payload},
 		{Name: "PENSTOCK_FIELD_METADATA", Value: c.Fields.Metadata},
+		{Name: "uuidRepresentation", Value: c.MongoDB.UUIDRepresentation()},
 	}
 }
 

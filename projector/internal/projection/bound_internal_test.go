@@ -12,7 +12,7 @@ const linear = `
 	@in _in_ in _[_] _[?_] _?._ dyn type @reduce total first last cel.@block value or orValue hasValue
 	optional.none optional.of optional.ofNonZeroValue size startsWith endsWith contains trim charAt substring lowerAscii upperAscii
 	strings.quote string bytes bool int uint double timestamp duration decimal plus startOf strftime
-	math.abs math.sign math.ceil math.floor math.round math.trunc math.isNaN math.isInf math.isFinite math.sqrt math.divide
+	uuid math.abs math.sign math.ceil math.floor math.round math.trunc math.isNaN math.isInf math.isFinite math.sqrt math.divide
 	math.bitAnd math.bitNot math.bitOr math.bitShiftLeft math.bitShiftRight math.bitXor
 	getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`
 

@@ -192,6 +192,9 @@ func documentKey(v ref.Val) (string, error) {
 		if key, ok := v.text(); ok && !isDecimal(v) {
 			return key, nil
 		}
+		if v.Type() == typeOlderUUID {
+			return "", fmt.Errorf("the key is %s", aboutOlderUUIDs)
+		}
 		name = fold.TypeName(v.raw)
 	case types.Int, types.Uint, types.Double:
 		if key, err := keyName(v); err == nil {

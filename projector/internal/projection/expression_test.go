@@ -14,7 +14,7 @@ import (
 func TestExpressions(t *testing.T) {
 	t.Parallel()
 	const payload = `{"n":{"$numberInt":"3"},"l":{"$numberLong":"4"},"d":2.0,"s":"text","b":true,"z":null,
-		"id":{"$oid":"64b7f8a2c9e77a0001234567"},"uuid":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"},
+		"id":{"$oid":"64b7f8a2c9e77a0001234567"},"uuid":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"},"older":{"$binary":{"base64":"MyIRAFVEd2aImaq7zN3u/w==","subType":"03"}},
 		"dec":{"$numberDecimal":"12.50"},"bin":{"$binary":{"base64":"AQI=","subType":"00"}},"at":{"$date":"2026-05-06T07:08:09.010Z"},
 		"doc":{"x":1,"y":{"z":[1,2,3]}},"list":[1,"a",{"k":1}],"re":{"$regularExpression":{"pattern":"a","options":""}}}`
 	tests := []struct{ expression, want string }{
@@ -72,6 +72,15 @@ func TestExpressions(t *testing.T) {
 		{"payload.id == string(payload.id)", `{"v":false}`},
 		{"[payload.uuid]", `{"v":[{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}]}`},
 		{"string(payload.uuid)", `{"v":"00112233-4455-6677-8899-aabbccddeeff"}`},
+		{"uuid(payload.older, 'csharpLegacy') == payload.uuid && uuid(payload.uuid, 'javaLegacy') == payload.uuid", `{"v":true}`},
+		{"string(uuid(payload.older, payload.?nothing.orValue('csharpLegacy')))", `{"v":"00112233-4455-6677-8899-aabbccddeeff"}`},
+		{"uuid(payload.older, 'javaLegacy')", `{"v":{"$uuid":"66774455-0011-2233-ffee-ddccbbaa9988"}}`},
+		{"payload.older", `{"v":{"$binary":{"base64":"MyIRAFVEd2aImaq7zN3u/w==","subType":"03"}}}`},
+		{"string(payload.older)", "error: write uuid(value, 'csharpLegacy')"},
+		{"payload.older + ''", "error: write uuid(value, 'csharpLegacy')"},
+		{"uuid(payload.older, payload.s)", `error: "text" is no order of the bytes of older UUIDs`},
+		{"uuid(payload.s, 'csharpLegacy')", "error: it takes a binary of 16 bytes of subtype 3 or 4"},
+		{"uuid(payload.bin, 'csharpLegacy')", "error: it takes a binary of 16 bytes of subtype 3 or 4"},
 		{"payload.dec", `{"v":{"$numberDecimal":"12.50"}}`},
 		{"double(payload.dec) * 2.0", `{"v":25.0}`},
 		{"string(payload.dec)", `{"v":"12.50"}`},

@@ -65,6 +65,7 @@ var functionTable = func() map[string]function {
 		"duration":    {check: checkDuration},
 		"math.round":  {check: func(a []ref.Val) []error { return []error{nil, nil, checkText(a, 2, fold.CheckRounding)} }},
 		"math.divide": {check: func(a []ref.Val) []error { return []error{nil, nil, nil, checkText(a, 3, fold.CheckRounding)} }},
+		"uuid":        {check: func(a []ref.Val) []error { return []error{nil, checkText(a, 1, checkOrder)} }},
 		"decimal": {check: func(a []ref.Val) []error {
 			return []error{checkText(a, 0, func(text string) error { _, err := fold.ParseDecimal(text); return err })}
 		}},

@@ -2,7 +2,8 @@ package projection
 
 import (
 	"bytes"
-	"encoding/hex"
+	"encoding/binary"
+	"fmt"
 	"reflect"
 	"strconv"
 
@@ -11,6 +12,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
@@ -21,11 +23,9 @@ var (
 	typeObjectID   = types.NewOpaqueType("bson.ObjectId")
 	typeUUID       = types.NewOpaqueType("bson.UUID")
 	typeDecimal128 = types.NewOpaqueType("bson.Decimal128")
+	typeOlderUUID  = types.NewOpaqueType("bson.OlderUUID")
 	typeOther      = types.NewOpaqueType("bson.Value")
 )
-
-// subtypeUUID is the binary subtype of a UUID: https://bsonspec.org/spec.html
-const subtypeUUID = 4
 
 // opaque is a value of one of these types.
 type opaque struct {
@@ -41,8 +41,11 @@ func (o opaque) Type() ref.Type {
 	case bson.TypeDecimal128:
 		return typeDecimal128
 	case bson.TypeBinary:
-		if subtype, _, ok := o.raw.BinaryOK(); ok && subtype == subtypeUUID {
+		switch subtype, _, _ := o.raw.BinaryOK(); subtype {
+		case bson.TypeBinaryUUID:
 			return typeUUID
+		case bson.TypeBinaryUUIDOld:
+			return typeOlderUUID
 		}
 	}
 	return typeOther
@@ -96,20 +99,58 @@ func (o opaque) text() (string, bool) {
 	if d, ok := o.raw.Decimal128OK(); ok {
 		return d.String(), true
 	}
-	if subtype, data, ok := o.raw.BinaryOK(); ok && subtype == subtypeUUID && len(data) == 16 {
-		h := hex.EncodeToString(data)
-		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:], true
+	if subtype, data, ok := o.raw.BinaryOK(); ok && subtype == bson.TypeBinaryUUID && len(data) == uuidBytes {
+		return event.FormatUUID([uuidBytes]byte(data)), true
 	}
 	return "", false
 }
 
-// opaqueConversions declares string() for ObjectIds, UUIDs and decimals, and double() and int()
+const uuidBytes = 16
+
+// aboutOlderUUIDs is the remedy for older UUIDs where a text is needed.
+const aboutOlderUUIDs = "an older UUID (binary of subtype 3) does not say in which order its bytes are: write uuid(value, 'csharpLegacy'), or 'javaLegacy' or 'pythonLegacy', as the program that writes the events does"
+
+// readUUID gives the UUID in a binary of subtype 3, whose order of bytes the second argument
+// names. The order stands in the expression and is no setting, so that the definition of a read
+// model alone determines its content. A UUID of subtype 4 is itself.
+func readUUID(value, representation ref.Val) ref.Val {
+	text, isText := representation.(types.String)
+	o, isOpaque := value.(opaque)
+	if !isText || !isOpaque {
+		return noOverload("uuid", value, representation)
+	}
+	order := event.UUIDRepresentation(text)
+	if err := checkOrder(string(text)); err != nil {
+		return types.WrapErr(err)
+	}
+	subtype, data, ok := o.raw.BinaryOK()
+	switch {
+	case ok && subtype == bson.TypeBinaryUUID:
+		return o
+	case !ok || subtype != bson.TypeBinaryUUIDOld || len(data) != uuidBytes:
+		return noOverload("uuid", value, representation)
+	}
+	ordered := order.Reorder([uuidBytes]byte(data))
+	raw := append(binary.LittleEndian.AppendUint32(nil, uuidBytes), bson.TypeBinaryUUID)
+	return opaque{bson.RawValue{Type: bson.TypeBinary, Value: append(raw, ordered[:]...)}}
+}
+
+func checkOrder(representation string) error {
+	if !event.UUIDRepresentation(representation).Ordered() {
+		return fmt.Errorf("%q is no order of the bytes of older UUIDs: use csharpLegacy, javaLegacy or pythonLegacy", representation)
+	}
+	return nil
+}
+
+// opaqueConversions declares uuid(), string() for ObjectIds, UUIDs and decimals, and double() and int()
 // for decimals.
 func opaqueConversions() []cel.EnvOption {
 	convert := func(to ref.Type) cel.OverloadOpt {
 		return cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(to) })
 	}
 	return []cel.EnvOption{
+		cel.Function("uuid",
+			cel.Overload("penstock_uuid", []*cel.Type{cel.DynType, cel.StringType}, typeUUID, cel.BinaryBinding(readUUID))),
 		cel.Function("string",
 			cel.Overload("objectid_to_string", []*cel.Type{typeObjectID}, cel.StringType, convert(types.StringType)),
 			cel.Overload("uuid_to_string", []*cel.Type{typeUUID}, cel.StringType, convert(types.StringType)),

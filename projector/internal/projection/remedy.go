@@ -100,6 +100,7 @@ var celMessages = []struct {
 }{
 	{regexp.MustCompile(`^reserved identifier: if$`), "there is no if: write condition ? a : b"},
 	{regexp.MustCompile(`^invalid timestamp argument$`), "the time is not valid: write timestamp('2026-01-31T12:00:00Z'), with a time of day and Z or an offset such as +01:00"},
+	{regexp.MustCompile(`^type conversion error from 'bson.OlderUUID' to 'string'$`), aboutOlderUUIDs},
 	{regexp.MustCompile(`^type conversion error from '(?:bson\.)?(\w+)' to '(\w+)'$`), "$2() cannot convert this $1: it has another form, or is out of range"},
 	{regexp.MustCompile(`^type conversion error from '\w+' to 'google.protobuf.Duration'$`), errDurationText.Error()},
 	{regexp.MustCompile(`^timestamp overflow$`), "the time is not between the years 1 and 9999: timestamp(n) takes seconds, so of milliseconds write timestamp(n / 1000)"},
@@ -180,7 +181,7 @@ func splitTypes(list string) (names []string) {
 // plainTypes has the names of types that CEL names differently.
 var plainTypes = map[string]string{
 	"google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration", "null_type": "null",
-	"bson.Decimal128": "Decimal128", "bson.ObjectId": "ObjectId", "bson.UUID": "UUID", "bson.Value": "a value of another BSON type",
+	"bson.Decimal128": "Decimal128", "bson.ObjectId": "ObjectId", "bson.UUID": "UUID", "bson.OlderUUID": "an older UUID", "bson.Value": "a value of another BSON type",
 	"dyn": "any value", "optional_type": "optional",
 }
 
@@ -238,6 +239,8 @@ func remedy(name string, operands []string) string {
 		return "give a field that may be absent a default, such as payload.?field.orValue(0), and write x == null ? 0 : x for one that may be null"
 	case has("optional"):
 		return "take the value of an optional with .orValue(…)"
+	case has("an older UUID") && name != "uuid":
+		return aboutOlderUUIDs
 	case slices.Contains([]string{"&&", "||", "!"}, name):
 		return "compare the value, as in x > 0 or x != ''"
 	case name == "[ ]" && len(operands) > 0 && operands[0] == "list":
@@ -276,6 +279,8 @@ func remedy(name string, operands []string) string {
 		return "convert the duration to a number of a unit, such as .total('hours')"
 	case name == "%":
 		return "it takes ints: convert with int(…)"
+	case name == "uuid":
+		return "it takes a binary of 16 bytes of subtype 3 or 4, and the order of the bytes, as in uuid(payload.id, 'csharpLegacy')"
 	case name == "decimal":
 		return "it takes a number or a text, as in decimal('12.50')"
 	case name == "sum":

@@ -89,6 +89,7 @@ views:
 		{key: 7.5, says: "the key is double, and a key is a text"},
 		{key: true, says: "the key is bool, and a key is a text"},
 		{key: bson.Binary{Subtype: 4, Data: []byte{1}}, says: "the key is binData, and a key is a text"},
+		{key: bson.Binary{Subtype: 3, Data: make([]byte, 16)}, says: "write uuid(value, 'csharpLegacy')"},
 		{key: bson.Timestamp{T: 1}, says: "the key is timestamp, and a key is a text"},
 		{key: bson.D{}, says: "and a key is a text"},
 	} {

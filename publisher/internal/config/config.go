@@ -41,6 +41,14 @@ type Config struct {
 	Tracing    tracing.Config `embed:"" group:"Tracing"`
 }
 
+// EventFields says how to read event documents: Fields, and the representation of older UUIDs
+// that the connection string of the event store has.
+func (c *Config) EventFields() event.Fields {
+	fields := c.Fields
+	fields.UUIDs = event.UUIDRepresentation(c.MongoDB.UUIDRepresentation())
+	return fields
+}
+
 // Stream says what to read, and where to start.
 type Stream struct {
 	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of one pipeline share it. A new name has no checkpoint, so the publisher starts at --start. The publisher refuses to start if the checkpoint records another event store, topic or session mode."`

@@ -38,7 +38,7 @@ func (c *Config) Check() error {
 	return errors.Join(
 		c.MongoDB.Check(),
 		c.ServiceBus.Check(),
-		c.Fields.Check(),
+		c.EventFields().Check(),
 		c.Stream.validate(),
 		c.Publish.validate(),
 		c.Refusals.validate(),

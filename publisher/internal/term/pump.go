@@ -158,7 +158,7 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 		p.untimed.Inc()
 	}
 	if p.reader.IDKind() == "" { // the first event of the stream
-		kind := event.IDKindOf(ev.RawAggregateID)
+		kind := p.reader.KindOf(ev.RawAggregateID)
 		if err := p.record(ctx, kind); err != nil {
 			return err
 		}

@@ -53,6 +53,8 @@ type Counts struct {
 	// Readable is the number of events that keep the contract, and Payloads is how many of them
 	// have a payload. Unreadable is the number of the others.
 	Readable, Payloads, Unreadable int
+	// Latest is why the newest of the unreadable events cannot be read.
+	Latest error
 }
 
 // Read reads the newest events of the collection, by _id. It fails with [ErrUnreadable] if
@@ -105,7 +107,9 @@ func (s Sample) Read(ctx context.Context) (Counts, error) {
 		if known[i] {
 			continue
 		}
-		counts.Unreadable++
+		if counts.Unreadable++; counts.Unreadable == 1 {
+			counts.Latest = err
+		}
 		p := problem{reason: event.ReasonMalformed}
 		if broken, ok := errors.AsType[*event.ContractError](err); ok {
 			p = problem{broken.Reason, broken.Field}
@@ -115,7 +119,7 @@ func (s Sample) Read(ctx context.Context) (Counts, error) {
 	if counts.Readable > 0 || counts.Unreadable < sampleMinimum {
 		return counts, nil
 	}
-	return counts, s.explain(problems, counts.Unreadable, latest)
+	return counts, s.explain(problems, counts, latest)
 }
 
 type problem struct {
@@ -123,8 +127,8 @@ type problem struct {
 	field  string
 }
 
-// explain returns [ErrUnreadable] for that many unreadable events.
-func (s Sample) explain(problems map[problem]int, unreadable int, latest bson.Raw) error {
+// explain returns [ErrUnreadable] for a sample, with the newest of its documents.
+func (s Sample) explain(problems map[problem]int, counts Counts, latest bson.Raw) error {
 	var reasons, variables []string
 	for _, p := range slices.SortedFunc(maps.Keys(problems), func(x, y problem) int { return problems[y] - problems[x] }) {
 		text := string(p.reason)
@@ -143,8 +147,8 @@ func (s Sample) explain(problems map[problem]int, unreadable int, latest bson.Ra
 	if len(variables) > 0 {
 		remedy = "set " + strings.Join(variables, " and ") + " to the field that the documents have"
 	}
-	return fmt.Errorf("%w, all %d of them: %s; the latest of these documents has the fields %s; %s; if the writer is wrong instead, correct it: the publisher starts as soon as one of the newest %d events can be read, and puts the others into the quarantine",
-		ErrUnreadable, unreadable, strings.Join(reasons, ", "), names(latest), remedy, sampleEvents)
+	return fmt.Errorf("%w, all %d of them: %s; the latest (%w) has the fields %s; %s; if the writer is wrong instead, correct it: the publisher starts as soon as one of the newest %d events can be read, and puts the others into the quarantine",
+		ErrUnreadable, counts.Unreadable, strings.Join(reasons, ", "), counts.Latest, names(latest), remedy, sampleEvents)
 }
 
 // names lists the top-level fields of a document.
