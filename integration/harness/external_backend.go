@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/verify"
@@ -33,7 +35,7 @@ func (e *External) Open(ctx context.Context, o TopicOptions) (*ExternalBackend, 
 		return nil, fmt.Errorf("open the Service Bus client: %w", err)
 	}
 	b.bus = bus
-	if b.store, err = startStoreProxy(ctx, e.store, e.options.MongoURI); err != nil {
+	if b.store, err = startStoreProxy(e.store, e.options.MongoURI); err != nil {
 		return nil, errors.Join(err, bus.Close(ctx))
 	}
 	if err := createTopic(ctx, e.admin, b.name, o); err != nil {
@@ -109,9 +111,10 @@ func (b *ExternalBackend) Backlog() (Backlog, error) {
 // ErrLeftBehind says that a backend was closed, but could not remove everything in time.
 var ErrLeftBehind = errors.New("the test's databases or topic are left behind")
 
-// Close implements [Backend]: it deletes the topic and drops the databases. A projector that
-// was killed in a transaction leaves it open, and a drop waits until the server ends the
-// transaction, by default after 60 s. If the wait is longer than
+// Close implements [Backend]: it deletes the topic and drops the collections. It sends no
+// dropDatabase, because some servers lock every database for it, and other tests would wait. A
+// projector that was killed in a transaction leaves it open, and a drop waits until the server
+// ends the transaction, by default after 60 s. If the wait is longer than
 // [ExternalOptions.CleanTimeout], the error is [ErrLeftBehind], and the next test can go on.
 func (b *ExternalBackend) Close() error {
 	b.store.Close()
@@ -121,7 +124,7 @@ func (b *ExternalBackend) Close() error {
 	errs := []error{b.bus.Close(ctx), deleteTopic(ctx, b.external.admin, b.name)}
 	databases := b.Databases()
 	for _, name := range []string{databases.Events, databases.State, databases.ReadModels} {
-		errs = append(errs, b.external.store.Database(name).Drop(ctx))
+		errs = append(errs, dropCollections(ctx, b.external.store.Database(name), limit))
 	}
 	err := errors.Join(errs...)
 	switch {
@@ -131,4 +134,20 @@ func (b *ExternalBackend) Close() error {
 		return fmt.Errorf("remove %s* within %s: %w: %w", b.name, limit, ErrLeftBehind, err)
 	}
 	return fmt.Errorf("remove what the test made: %w", err)
+}
+
+// dropCollections drops the collections of a database. No drop holds others up for longer than
+// limit.
+func dropCollections(ctx context.Context, db *mongo.Database, limit time.Duration) error {
+	names, err := db.ListCollectionNames(ctx, bson.D{})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		drop := bson.D{{Key: "drop", Value: name}, {Key: "maxTimeMS", Value: limit.Milliseconds()}}
+		if err := db.RunCommand(ctx, drop).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -198,6 +198,10 @@ func TestExternalBackendGivesUpCleaning(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := store(t, variables["PENSTOCK_TEST_MONGODB_URI"])
+	models := client.Database(backend.Databases().ReadModels)
+	if err := models.CreateCollection(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
 	session, err := client.StartSession()
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +210,6 @@ func TestExternalBackendGivesUpCleaning(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	models := client.Database(backend.Databases().ReadModels)
 	if _, err := models.Collection("orders").InsertOne(mongo.NewSessionContext(t.Context(), session), bson.D{}); err != nil {
 		t.Fatal(err)
 	}

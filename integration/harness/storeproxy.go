@@ -42,20 +42,10 @@ type storeHold struct {
 }
 
 // startStoreProxy starts a proxy on a loopback port.
-func startStoreProxy(ctx context.Context, client *mongo.Client, uri string) (*storeProxy, error) {
+func startStoreProxy(client *mongo.Client, uri string) (*storeProxy, error) {
 	o := options.Client().ApplyURI(uri)
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("read the connection string of MongoDB: %w", err)
-	}
-	target := o.Hosts[0]
-	if len(o.Hosts) > 1 {
-		hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
-		if err != nil {
-			return nil, fmt.Errorf("ask for the primary: %w", err)
-		}
-		if primary, ok := hello.Lookup("primary").StringValueOK(); ok {
-			target = primary
-		}
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,6 +53,20 @@ func startStoreProxy(ctx context.Context, client *mongo.Client, uri string) (*st
 	}
 	p := &storeProxy{listener: listener, healed: make(chan struct{})}
 	p.dial = func() (net.Conn, error) {
+		target := o.Hosts[0]
+		if len(o.Hosts) > 1 {
+			// After an election the services' connections end, and the next ones lead to the
+			// new primary.
+			asking, cancel := context.WithTimeout(context.Background(), requestTimeout)
+			defer cancel()
+			hello, err := client.Database("admin").RunCommand(asking, bson.D{{Key: "hello", Value: 1}}).Raw()
+			if err != nil {
+				return nil, fmt.Errorf("ask for the primary: %w", err)
+			}
+			if primary, ok := hello.Lookup("primary").StringValueOK(); ok {
+				target = primary
+			}
+		}
 		if o.TLSConfig == nil {
 			return net.Dial("tcp", target)
 		}
