@@ -85,8 +85,12 @@ func peopleAreErased(t *testing.T) {
 	run(0, "nothing is left", "--aggregate=person-2", "--value="+deleted, "--why=request 18", "--yes")
 	run(0, "nothing is left", "--aggregate=person-2", "--value="+deleted, "--why=request 18", "--yes")
 
+	// An event that no projector has got yet, because the application has deleted it before.
+	run(0, "nothing is left", "--aggregate=person-4", "--why=request 19", "--yes")
+
 	// The messages of the erased events come again, with the names.
 	send := s.eventSender()
+	send("late-3", moved("person-4", 1, deleted, "Elm Road"))
 	send("late-1", moved("person-1", 2, masked, "Elm Road"))
 	send("late-2", moved("person-2", 1, deleted, "Elm Road"))
 	s.insert(moved("person-1", 3, "", "Mill Lane"))

@@ -298,6 +298,7 @@ var faultKinds = map[string]faultKind{
 			w.bringBack(ctx)
 		}
 	}},
+	erasure:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},
 	replacement: {alone: true, run: func(ctx context.Context, w *World, _ Fault) { w.replaceEvents(ctx) }},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		to := time.Now().UTC()

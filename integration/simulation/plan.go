@@ -221,6 +221,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0
 	p.Moves = rand.New(rand.NewPCG(seed, 0x6d6f766573)).IntN(3) == 0
 	p.Named = rand.New(rand.NewPCG(seed, 0x7365617473)).IntN(5) >= 2
+	drawErasures(p)
 	p.Beside = neighbour(p)
 	if r := rand.New(rand.NewPCG(seed, 0x726573746f7265)); p.Beside == nil && p.Reconcile && r.IntN(4) == 0 {
 		kind := pick(r, restoration, stateRestoration)

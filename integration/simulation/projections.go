@@ -41,7 +41,7 @@ const projectionsTemplate = `projections:
     aggregateType: Account
     on:
       Opened:
-        set: {version: "VERSION", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
+        set: {version: "VERSION", person: payload.name, chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
         inc: {count: "1"}
         push: {seen: eventId}
       Added:
@@ -55,7 +55,7 @@ const projectionsTemplate = `projections:
   - name: tally
     collection: tally
     on:
-      Opened: {inc: {opened: "1"}}
+      Opened: {inc: {opened: "1"}, set: {person: payload.name}}
       Added: {inc: {count: "1", sum: payload.amount}}
       Poison: {inc: {poisoned: "1"}}
       Closed: {inc: {closed: "1"}}
@@ -105,6 +105,9 @@ func foldLedger(version int, events []storedEvent) expected {
 				sum, _ := d["sum"].(int64)
 				d["sum"] = sum + amount
 			}
+			if ev.EventType == "Opened" {
+				d["person"] = ev.Payload["name"]
+			}
 			e.document = d
 		case "Poison":
 			if !corrected(ev) {
@@ -138,6 +141,7 @@ func foldTally(_ int, events []storedEvent) expected {
 		switch ev.EventType {
 		case "Opened":
 			add("opened", 1)
+			e.document["person"] = ev.Payload["name"]
 		case "Added":
 			add("count", 1)
 			amount, _ := plain(ev.Payload["amount"]).(int64)

@@ -62,6 +62,7 @@ var promises = []promise{
 	}},
 	{"G5, G6: every event that is not applied is listed", checkListed},
 	{"G8: readers see whole read models of one version, which never go back", checkReaders},
+	{"Erasure: an erased aggregate leaves no trace", checkErased},
 	{"G8: GET /applied says that a read model has an event only if it has", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.asks.findings, nil
 	}},
@@ -94,7 +95,7 @@ func (o *outcome) load() error {
 // settled reports whether the pipeline has nothing left to do. The promises about the end
 // are asked, because nobody outside of a projector sees a watermark that is still to come.
 func (o *outcome) settled(ctx context.Context) (bool, error) {
-	for _, check := range []func(context.Context, *outcome) ([]string, error){checkTopic, checkBuilds, checkReadModels, checkListed, checkLevels, checkVerify} {
+	for _, check := range []func(context.Context, *outcome) ([]string, error){checkTopic, checkBuilds, checkReadModels, checkListed, checkErased, checkLevels, checkVerify} {
 		if findings, err := check(ctx, o); err != nil || len(findings) > 0 {
 			return false, err
 		}
@@ -155,7 +156,7 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 		if !stored {
 			rank = math.MaxInt64
 		}
-		if rank > 0 && !m.Duplicate {
+		if rank > 0 && !m.Duplicate && !o.world.isDeleted(aggregate) {
 			accepted = append(accepted, verify.Accepted{MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: rank, Epoch: m.Epoch, At: m.AcceptedAt})
 		}
 	}
@@ -163,7 +164,7 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 	for i := range o.written {
 		c := &o.written[i]
 		id := c.messageID()
-		if (c.late || o.world.refused[id]) && !o.world.skipped(c) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
+		if (c.late || o.world.refused[id]) && !o.world.skipped(c) && !o.world.isErased(c.aggregate) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
 			findings = append(findings, id+" was stored late, or refused at first, and is not published")
 		}
 	}
@@ -212,7 +213,7 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 			}
 			return -1
 		})
-		if i == len(saved) || o.world.skipped(&c) {
+		if i == len(saved) || o.world.skipped(&c) || o.world.isDeleted(c.aggregate) {
 			continue
 		}
 		if o.world.refused[c.messageID()] {
@@ -336,7 +337,7 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 	unreadable, skipped := 0, 0
 	for i := range o.unreadable {
 		c := &o.unreadable[i]
-		if len(o.world.corrected[c.aggregate]) > 0 {
+		if len(o.world.corrected[c.aggregate]) > 0 || o.world.isErased(c.aggregate) {
 			continue
 		}
 		unreadable++

@@ -65,7 +65,7 @@ func (r *reader) ask(ctx context.Context, client *http.Client, address string, o
 	if answer.Result != "applied" {
 		return
 	}
-	if last := number(r.world.model("tally", of.aggregate), "lastEventId"); last < of.event && !r.world.restored.Load() {
+	if last := number(r.world.model("tally", of.aggregate), "lastEventId"); last < of.event && !r.world.restored.Load() && !r.world.isErased(of.aggregate) {
 		r.findings = append(r.findings, fmt.Sprintf("at %v: %s was said to have event %d, and its read model is at event %d",
 			time.Since(r.world.history.began), of.aggregate, of.event, last))
 	}

@@ -64,7 +64,7 @@ func (s *settlements) look() {
 		}
 	}
 	for aggregate, event := range s.settled {
-		if applied[aggregate] < event && !parked[aggregate] {
+		if applied[aggregate] < event && !parked[aggregate] && !s.world.isErased(aggregate) {
 			s.findings = append(s.findings, fmt.Sprintf("at %v: the message of %s/%d is settled, the read model is at event %d, and the aggregate is not parked",
 				time.Since(s.world.history.began), aggregate, event, applied[aggregate]))
 		}

@@ -25,7 +25,7 @@ const viewsTemplate = `views:
         as: accounts
         on:
           Opened | Added:
-            set: {version: "VERSION", group: "'g' + string(payload.amount % 3)", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
+            set: {version: "VERSION", person: payload.name, group: "'g' + string(payload.amount % 3)", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
             inc: {count: "1"}
           Poison:
             inc: {count: payload.amount + 1}
@@ -102,6 +102,7 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 				part["chain"] = (part["chain"].(int64)*multiplier(version) + amount) % 1000003
 				part["count"] = part["count"].(int64) + 1
 				part["group"], part["version"] = "g"+strconv.FormatInt(amount%3, 10), int64(version)
+				part["person"] = ev.Payload["name"]
 			case "Poison":
 				if parked = parked || !corrected(ev); !parked {
 					part["count"] = part["count"].(int64) + amount + 1

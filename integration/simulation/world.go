@@ -82,6 +82,8 @@ type World struct {
 	refused map[string]bool
 	// corrected are the events of each aggregate that a person has corrected.
 	corrected map[string][]int64
+	// erasures are the aggregates that persons want to have erased.
+	erasures map[string]erased
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
 	// restored says that read models are of an earlier time than their events or their catalog,
@@ -106,7 +108,7 @@ var prefixes = []string{"", "second-"}
 
 // newWorld prepares one pipeline of the servers.
 func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
-	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, struck: make(map[string]int), met: make(map[uint64]bool), lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64)}
+	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, struck: make(map[string]int), met: make(map[uint64]bool), lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64), erasures: make(map[string]erased)}
 	if _, err := w.events().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
@@ -459,7 +461,7 @@ func (w *World) command(ctx context.Context, program virtual.Kind, args ...strin
 	var err error
 	if p.Status() == usage {
 		w.mu.Lock()
-		w.misused = append(w.misused, strings.Join(args, " "))
+		w.misused = append(w.misused, strings.Join(args, " ")+"\n"+out.String())
 		w.mu.Unlock()
 	}
 	if status := p.Status(); status != 0 {

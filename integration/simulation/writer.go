@@ -90,10 +90,15 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// aggregate draws an aggregate; the low numbers are hot.
+// aggregate draws an aggregate whose events are not deleted; the low numbers are hot.
 func (w *writer) aggregate() string {
 	n := w.world.plan.Aggregates
-	return fmt.Sprintf("%s%d", w.prefix, int(float64(n)*w.random.Float64()*w.random.Float64()))
+	for {
+		id := fmt.Sprintf("%s%d", w.prefix, int(float64(n)*w.random.Float64()*w.random.Float64()))
+		if !w.world.isDeleted(id) {
+			return id
+		}
+	}
 }
 
 // aggregateType returns the type of an aggregate.
@@ -116,7 +121,7 @@ func (w *writer) write(ctx context.Context, several bool, kind string) {
 		id := w.aggregate()
 		if kind == "unreadable" {
 			id := fmt.Sprintf("broken-%s%d", w.prefix, len(w.unreadable)+1)
-			documents = append(documents, bson.M{"aggregateId": id, "eventType": "Added", "payload": bson.M{"amount": 1}})
+			documents = append(documents, bson.M{"aggregateId": id, "eventType": "Added", "payload": bson.M{"amount": 1, "name": w.world.personOf(id)}})
 			began := time.Now()
 			w.unreadable = append(w.unreadable, commit{aggregate: id, began: began, at: w.insert(ctx, documents)})
 			return
@@ -149,6 +154,7 @@ func (w *writer) event(id, kind string) (any, commit) {
 		{Key: "eventType", Value: w.eventType(id, kind)}, {Key: "timestamp", Value: time.Now()},
 	}
 	payload := bson.D{{Key: "amount", Value: w.random.Int64N(1000)}}
+	var name any
 	switch kind {
 	case "Poison":
 		payload = bson.D{{Key: "amount", Value: "a text"}}
@@ -156,7 +162,10 @@ func (w *writer) event(id, kind string) (any, commit) {
 		// Larger than a message of the topic, or than all that fit into one read.
 		payload = append(payload, bson.E{Key: "filler", Value: strings.Repeat("x", []int{300 << 10, 300 << 10, 5 << 20}[w.random.IntN(3)])})
 	}
-	return append(document, bson.E{Key: "payload", Value: payload}), commit{aggregate: id, event: w.next[id], began: time.Now()}
+	if !w.world.isErased(id) {
+		name = w.world.personOf(id)
+	}
+	return append(document, bson.E{Key: "payload", Value: append(payload, bson.E{Key: "name", Value: name})}), commit{aggregate: id, event: w.next[id], began: time.Now()}
 }
 
 // store stores events in one transaction.

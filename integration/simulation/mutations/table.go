@@ -173,6 +173,14 @@ var Table = []Mutation{
 	},
 	// Folding and writing.
 	{
+		Name:  "a first event creates a read model that was erased",
+		File:  "projector/internal/engine/assume.go",
+		Old:   "next == 1 && (u.Deletes || u.Parts) &&",
+		New:   "next == 1 &&",
+		Blind: "the first event of an erased aggregate must arrive again in a session that has not kept its state",
+		Test:  "projector/internal/engine TestErasedAggregateIsNotCreatedAnew",
+	},
+	{
 		Name:  "a session uses what it has kept for a former generation",
 		File:  "projector/internal/engine/session.go",
 		Old:   "\tif k.target != u.target {\n\t\treturn model.State{}, false\n\t}\n\treturn k.state, true",

@@ -15,7 +15,8 @@ const (
 	assumesNothing assumption = iota
 	// assumesKept: the session has kept the state since its last write.
 	assumesKept
-	// assumesNew: nothing is stored for the unit.
+	// assumesNew: nothing is stored for the unit. If the projection never deletes, only its
+	// watermark tells an erased aggregate from a new one, so that must be loaded.
 	assumesNew
 )
 
@@ -51,7 +52,7 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 	switch {
 	case kept && next == state.Watermark+1:
 		u.assumes = assumesKept
-	case !kept && next == 1 && !u.target.Building && t.newcomers.expected():
+	case !kept && next == 1 && (u.Deletes || u.Parts) && !u.target.Building && t.newcomers.expected():
 		u.assumes = assumesNew
 	default:
 		return false

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -112,6 +113,20 @@ func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 	done(t, s, added(2))
 	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":101,"seen":[1,2]}` {
 		t.Errorf("stored is %s", got)
+	}
+}
+
+// TestErasedAggregateIsNotCreatedAnew sends a late first event to a projection that never deletes.
+// Its insert is guarded by nothing but the absence of the document, so the watermark must be read.
+func TestErasedAggregateIsNotCreatedAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(tally, "      Deleted:\n        delete: true\n", "", 1))
+	u := tallyUnit
+	u.Deletes = false
+	b.marks[u] = model.Erased
+	done(t, b.Session(1<<20), added(1), added(2))
+	if len(b.writes) != 0 {
+		t.Errorf("written: %v", b.writes)
 	}
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,16 +15,24 @@ import (
 )
 
 // Refold makes the read model of an aggregate, or its part of a view, from nothing but the events
-// that the store has now. If it has none, the document or the part goes, and a watermark without
-// content stays, so that messages that are still under way are duplicates. The watermark is at
-// least floor, unless an event cannot be folded: then the aggregate is parked at that event.
+// that the store has now. The watermark is at least floor, unless an event cannot be folded: then
+// the aggregate is parked at that event. If the store has no event, the document or the part goes,
+// and the watermark [model.Erased] stays.
 //
 // Refold takes effect also if the read model was right, because the events may have been changed
 // or deleted in place. It can be repeated, and run at the same time as every other writer. The
 // error is [model.ErrSuperseded] if the generation was replaced meanwhile.
 func (w *Workers) Refold(ctx context.Context, t *engine.Target, aggregateID string, floor int64) error {
 	for range maxRepairs {
-		done, err := w.refoldOnce(ctx, t, aggregateID, &floor)
+		known, err := w.Events.Known(ctx, []string{aggregateID})
+		var done bool
+		switch {
+		case err != nil:
+		case known[aggregateID].Type == 0:
+			done, err = w.forgetOnce(ctx, t.Unit(aggregateID), t)
+		default:
+			done, err = w.refoldOnce(ctx, t, aggregateID, &floor)
+		}
 		if err != nil {
 			return fmt.Errorf("fold the aggregate again into %s: %w", t, err)
 		}
@@ -34,6 +43,34 @@ func (w *Workers) Refold(ctx context.Context, t *engine.Target, aggregateID stri
 	return errContended
 }
 
+// forgetOnce makes one attempt to remove all that a unit has. If another writer was faster, it
+// returns false.
+func (w *Workers) forgetOnce(ctx context.Context, u model.Unit, t *engine.Target) (done bool, err error) {
+	write := model.Write{Unit: u, Kind: model.MoveWatermark, To: model.Erased, View: t.Projection.View(), Building: t.Building}
+	if !u.Parts {
+		// The watermark comes first: otherwise a message could create the document anew.
+		if ok, err := w.writeRefolded(ctx, write); err != nil || !ok {
+			return false, err
+		}
+		if err := w.Repairer.Remove(ctx, u); err != nil {
+			return false, err
+		}
+	}
+	state, err := w.load(ctx, u)
+	if err != nil {
+		return false, err
+	}
+	w.Store.Release([]model.State{state})
+	switch {
+	case state.Err != nil || state.Unavailable != nil:
+		return false, cmp.Or(state.Err, state.Unavailable)
+	case !u.Parts || state.Document == nil && state.Watermark == model.Erased:
+		return state.Document == nil && state.Foreign == nil, nil
+	}
+	write.From, write.UpdatedAt = state.Watermark, state.UpdatedAt
+	return w.writeRefolded(ctx, write)
+}
+
 // refoldOnce makes one attempt. If another writer was faster, it returns false.
 func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, id string, floor *int64) (done bool, err error) {
 	u := t.Unit(id)
@@ -41,7 +78,13 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, id string, f
 	if err != nil {
 		return false, err
 	}
-	*floor = max(*floor, state.Watermark)
+	raise := func(watermark int64) {
+		// An erased aggregate can have events again. These count anew.
+		if watermark != model.Erased {
+			*floor = max(*floor, watermark)
+		}
+	}
+	raise(state.Watermark)
 	if document := state.Document != nil; document && !u.Parts {
 		w.Store.Release([]model.State{state})
 		if ok, err := w.Repairer.SetAside(ctx, u, state.Watermark); err != nil || !ok {
@@ -61,7 +104,7 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, id string, f
 		return false, nil // A live writer has replaced the document that was set aside.
 	}
 	if f := state.Foreign; f != nil {
-		*floor = max(*floor, f.Watermark)
+		raise(f.Watermark)
 	}
 	// The events must be read after SetAside: see readmodel.Repairer.
 	fold, failed, raw, err := w.foldAll(ctx, t, id)
@@ -81,6 +124,11 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, id string, f
 		_, err := w.Repairer.RemoveForeign(ctx, u, *state.Foreign)
 		return err == nil, err
 	}
+	return w.writeRefolded(ctx, write)
+}
+
+// writeRefolded writes, and reports whether the write took effect.
+func (w *Workers) writeRefolded(ctx context.Context, write model.Write) (bool, error) {
 	written, err := w.Store.Write(ctx, []model.Write{write})
 	if err != nil {
 		return false, err

@@ -44,6 +44,8 @@ type Repairer interface {
 	// RemoveForeign deletes exactly the document of an older generation that was found under
 	// the unit's aggregate id, and reports whether it was still there.
 	RemoveForeign(ctx context.Context, u model.Unit, foreign model.Foreign) (bool, error)
+	// Remove deletes the document under the unit's aggregate id, of whatever generation.
+	Remove(ctx context.Context, u model.Unit) error
 }
 
 // Parking is the list of parked units: it knows which are parked, and parks others.

@@ -59,6 +59,9 @@ func (w *simulation) SetAside(_ context.Context, u model.Unit, watermark int64) 
 	return true, nil
 }
 
+// Remove is never called: no simulated aggregate is erased.
+func (*simulation) Remove(context.Context, model.Unit) error { return nil }
+
 func (w *simulation) RemoveForeign(_ context.Context, u model.Unit, foreign model.Foreign) (bool, error) {
 	w.step()
 	s, now := w.of(u.AggregateID), w.state(u.AggregateID)

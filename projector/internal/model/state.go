@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -31,6 +32,10 @@ type State struct {
 	// memory bound. Load it again after the others are released.
 	Deferred bool
 }
+
+// Erased is the watermark of an aggregate that was erased after its events were deleted: every
+// message that is still under way is a duplicate, whatever its event id.
+const Erased int64 = math.MaxInt64
 
 // Foreign describes a document that a writer of an older generation created after a newer
 // generation had taken over the collection. It is not a read model of the newer

@@ -252,24 +252,21 @@ func (r *erasing) readModels(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		end := time.Now().Add(eraseWait)
-		for {
-			targets, promoting, err := r.targets(ctx)
+		for end := time.Now().Add(eraseWait); ; {
+			targets, err := r.targets(ctx)
 			if err != nil {
 				return err
 			}
-			if promoting == "" {
-				if err = r.refold(ctx, worker, targets); err != nil && !errors.Is(err, model.ErrSuperseded) {
-					return err
-				}
-				again, now, e := r.targets(ctx)
-				if e != nil || err == nil && now == "" && slices.EqualFunc(targets, again, sameTarget) {
-					return e
-				}
-				promoting = "a projection"
+			superseded := r.refold(ctx, worker, targets)
+			if superseded != nil && !errors.Is(superseded, model.ErrSuperseded) {
+				return superseded
+			}
+			again, err := r.targets(ctx)
+			if err != nil || superseded == nil && slices.EqualFunc(targets, again, sameTarget) {
+				return err
 			}
 			if time.Now().After(end) {
-				return fmt.Errorf("%s is being promoted: wait for the end of the promotion", promoting)
+				return fmt.Errorf("%w: wait for the end of the promotion, or rebuild the projection after a restore", superseded)
 			}
 			if err := poll.Wait(ctx, erasePoll); err != nil {
 				return err
@@ -278,48 +275,56 @@ func (r *erasing) readModels(ctx context.Context) error {
 	})
 }
 
-func sameTarget(a, b engine.Target) bool {
+func sameTarget(a, b eraseTarget) bool {
 	return a.Projection.Name() == b.Projection.Name() && a.Generation == b.Generation && a.Collection == b.Collection
 }
 
-// targets returns the live and the building generations. promoting names a projection of which
-// a generation is just taking over.
-func (r *erasing) targets(ctx context.Context) (targets []engine.Target, promoting string, err error) {
+// eraseTarget is a generation that has documents.
+type eraseTarget struct {
+	engine.Target
+	// idle says that no projector writes the generation, so that it gets no new read model.
+	idle bool
+	// promoting says that the generation, or the one before it, is just being replaced.
+	promoting bool
+}
+
+// targets returns the live and the building generations. Unlike [catalog.Targets], it has those that
+// no projector writes at present: they have documents, too.
+func (r *erasing) targets(ctx context.Context) (targets []eraseTarget, err error) {
 	mine, err := r.mine(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
-		entry := mine[name]
+		live, building := mine[name].Live, mine[name].Building
+		promoting := building != nil && building.State == catalog.Promoting
 		var numbers []int64
-		if entry.Live != nil {
-			numbers = append(numbers, entry.Live.Generation)
+		if live != nil {
+			numbers = append(numbers, live.Generation)
 		}
-		building := entry.Building
 		if building != nil && building.Prepared() {
-			if building.State == catalog.Promoting {
-				promoting = "projection " + name
-			}
 			numbers = append(numbers, building.Generation)
 		}
 		for _, number := range numbers {
 			t, err := r.declared.target(ctx, name, number)
 			if errors.Is(err, job.ErrNotHere) {
-				return nil, "", fmt.Errorf("%w: run the command with the program of the projectors", err)
+				return nil, fmt.Errorf("%w: run the command with the program of the projectors", err)
 			}
 			if err != nil {
-				return nil, "", err
+				return nil, err
 			}
 			t.Building = building != nil && building.Generation == number
-			targets = append(targets, t)
+			idle := mine[name].RetiredAt != nil || !t.Building && live.Frozen
+			targets = append(targets, eraseTarget{t, idle, promoting})
 		}
 	}
-	return targets, promoting, nil
+	return targets, nil
 }
 
 // refold folds the aggregate again into each of the targets. A watermark is not lower than that of
-// the projection's other generation.
-func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets []engine.Target) error {
+// the projection's other generation. The error is [model.ErrSuperseded] only if all others were
+// folded.
+func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets []eraseTarget) error {
 	floors := make(map[string]int64)
 	units := make([]model.Unit, len(targets))
 	for i := range targets {
@@ -330,15 +335,31 @@ func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets [
 		return err
 	}
 	for i := range states {
-		floors[units[i].Projection] = max(floors[units[i].Projection], states[i].Watermark)
-	}
-	for i := range targets {
-		if err := worker.Refold(ctx, &targets[i], r.Aggregate, floors[units[i].Projection]); err != nil {
-			return err
+		if states[i].Watermark != model.Erased {
+			floors[units[i].Projection] = max(floors[units[i].Projection], states[i].Watermark)
 		}
-		r.counts["refolded"]++
 	}
-	return nil
+	var superseded error
+	for i := range targets {
+		t, s := &targets[i], &states[i]
+		if t.promoting {
+			superseded = fmt.Errorf("projection %s: %w", units[i].Projection, model.ErrSuperseded)
+			continue
+		}
+		if t.idle && s.Watermark == 0 && s.Foreign == nil && s.Err == nil && s.Unavailable == nil {
+			continue
+		}
+		err := worker.Refold(ctx, &t.Target, r.Aggregate, floors[units[i].Projection])
+		switch {
+		case errors.Is(err, model.ErrSuperseded):
+			superseded = err
+		case err != nil:
+			return err
+		default:
+			r.counts["refolded"]++
+		}
+	}
+	return superseded
 }
 
 func (r *erasing) findings(ctx context.Context) error {
@@ -385,27 +406,24 @@ func (r *erasing) records(ctx context.Context) error {
 		}
 	}
 	jobs := mongox.Durable(r.s.State, job.CollectionName)
-	ended := bson.D{{Key: "state", Value: bson.D{{Key: "$in", Value: slices.DeleteFunc(job.States(), func(s job.State) bool { return !s.Ended() })}}}}
-	_, err := jobs.UpdateMany(ctx, append(bson.D{{Key: "params.aggregate", Value: r.Aggregate}}, ended...),
+	endedStates := slices.DeleteFunc(job.States(), func(s job.State) bool { return !s.Ended() })
+	_, err := jobs.UpdateMany(ctx, bson.D{{Key: "params.aggregate", Value: r.Aggregate}, {Key: "state", Value: bson.D{{Key: "$in", Value: endedStates}}}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "params.aggregate", Value: hashed(r.Aggregate)}}}})
 	if err != nil {
 		return fmt.Errorf("replace the id in jobs: %w", err)
 	}
-	var done []struct {
-		ID string `bson:"_id"`
+	// The ranges are looked up before the active jobs: those of a job that is planned meanwhile stay.
+	// A range can also be left of a job that is gone.
+	ranges := mongox.Durable(r.s.State, job.RangesCollectionName)
+	var of, active []string
+	if err := ranges.Distinct(ctx, "job", bson.D{}).Decode(&of); err != nil {
+		return fmt.Errorf("list the ranges of jobs: %w", err)
 	}
-	cursor, err := jobs.Find(ctx, ended, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	if err == nil {
-		err = cursor.All(ctx, &done)
+	if err := jobs.Distinct(ctx, "_id", bson.D{{Key: "state", Value: bson.D{{Key: "$nin", Value: endedStates}}}}).Decode(&active); err != nil {
+		return fmt.Errorf("list the active jobs: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("list the jobs that have ended: %w", err)
-	}
-	ids := make([]string, len(done))
-	for i := range done {
-		ids[i] = done[i].ID
-	}
-	_, err = mongox.Durable(r.s.State, job.RangesCollectionName).UpdateMany(ctx, bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: ids}}}},
+	of = slices.DeleteFunc(of, func(id string) bool { return slices.Contains(active, id) })
+	_, err = ranges.UpdateMany(ctx, bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: of}}}},
 		bson.D{{Key: "$unset", Value: bson.D{{Key: "from", Value: ""}, {Key: "to", Value: ""}, {Key: "position", Value: ""}, {Key: "reason", Value: ""}}}})
 	if err != nil {
 		return fmt.Errorf("delete the bounds of jobs that have ended: %w", err)

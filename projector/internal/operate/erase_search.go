@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -174,13 +175,13 @@ func (r *erasing) searchCollection(ctx context.Context, c *mongo.Collection, fil
 }
 
 // keeps reports whether a document may have the id. While the event store has events of the
-// aggregate, read models and markers of these events are right. Without events, only a watermark
+// aggregate, read models, markers and bounds of running jobs are right. Without events, only a watermark
 // without content is.
 func (r *erasing) keeps(collection string, document bson.Raw, models bool) bool {
 	if collection == "watermarks" && document.Lookup("part").Type == 0 {
 		return true
 	}
-	return r.raw.Type != 0 && (models || collection == park.CollectionName)
+	return r.raw.Type != 0 && (models || collection == park.CollectionName || collection == job.RangesCollectionName)
 }
 
 // hit says what a document has.

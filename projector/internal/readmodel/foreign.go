@@ -55,6 +55,15 @@ func (r *Repairer) RemoveForeign(ctx context.Context, u model.Unit, foreign mode
 	return deleted == 1, nil
 }
 
+// Remove deletes the document under a unit's aggregate id, of whatever generation and watermark.
+// It is for an aggregate whose events were deleted.
+func (r *Repairer) Remove(ctx context.Context, u model.Unit) error {
+	if _, err := r.db.remove(ctx, u.Collection, []bson.Raw{build(64).string(fieldID, u.AggregateID).raw()}); err != nil {
+		return fmt.Errorf("remove the document of %s in %s: %w", u.AggregateID, u.Projection, err)
+	}
+	return nil
+}
+
 // replacement makes the update that puts a new document in the place of one of an older
 // generation, if that has not changed since it was found. It is one step. Between a removal
 // and an insert, another writer would find neither the document nor a watermark, and would

@@ -296,7 +296,8 @@ func (w *Writer) look(ctx context.Context, collection string, operations []*mode
 }
 
 // insert creates documents for a projection that never deletes. The insert itself is the
-// guard: without deletes, an aggregate without a document has never had one.
+// guard: without deletes, an aggregate without a document has never had one, unless it was erased.
+// The watermark of an erased one, which the caller has loaded, lets no event pass.
 func (w *Writer) insert(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	now := time.Now()
 	documents := make([]bson.Raw, len(operations))
