@@ -6,20 +6,13 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
-	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -115,62 +108,25 @@ func TestFindingsAreBoundedInNumber(t *testing.T) {
 	}
 }
 
-// absentView counts how often a document of a view is compared.
-type absentView struct {
-	*readmodel.ViewDocuments
-	compared []string
-}
-
-func (v *absentView) Compare(_ context.Context, _ model.Unit, _ model.View, key string) (model.ViewDocument, error) {
-	v.compared = append(v.compared, key)
-	return model.ViewDocument{Whole: bson.Raw{5, 0, 0, 0, 0}}, nil
-}
-
-// The parts of one document are on three pages. It is one finding, and is compared once, also if
-// the work continues at a saved position.
-func TestAbsentViewDocumentCountsOnce(t *testing.T) {
+// A process died after a repair and before its next save, so its range lacks the finding, which is
+// stored.
+func TestFindingsOfADeadProcessCount(t *testing.T) {
 	t.Parallel()
-	view := projectiontest.One(t, `
-views:
-  - name: v
-    collection: v
-    from:
-      - {aggregateType: A, key: "'k'", as: parts_, on: {E: {set: {x: "1"}}}}
-`)
-	db := history.Server.Database(t)
-	records := make([]any, 1200)
-	for i := range records {
-		id := bson.D{{Key: "projection", Value: "v"}, {Key: "aggregateId", Value: fmt.Sprintf("%04d", i)}, {Key: "generation", Value: int64(1)}}
-		part := bson.D{{Key: model.FieldDocuments, Value: bson.A{bson.D{{Key: model.FieldKey, Value: "k"}}}}}
-		records[i] = bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: 1}, {Key: "part", Value: part}}
-	}
-	insert(t, db.Collection("watermarks"), records...)
-	w := newSimulation(t, definitions["keeps its documents"])
-	views, findings := &absentView{ViewDocuments: readmodel.NewViewDocuments(db)}, history.NewFindingStore(db)
-	worker := history.New(history.Options{
-		Events: w, Store: readModels{w}, Repairer: w, Parking: w, Listing: w, Views: views, Findings: findings,
-		Target: func(context.Context, string, int64) (engine.Target, error) {
-			return engine.Target{Projection: view, Collection: "v"}, nil
-		},
-	})
-	// Every save is due.
-	worker.SetClock(func() time.Time { w.time = w.time.Add(time.Minute); return w.time }, nil)
-	j := job.Job{ID: "j", Kind: job.Verify, Projection: "v", Generation: 1}
-	ranges, _, err := worker.Plan(t.Context(), j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := job.Range{Part: ranges[2]}
-	for range 3 {
-		s := &stopping{}
-		if err := worker.Work(t.Context(), j, r, s); err == nil {
-			t.Fatal("the work did not stop")
+	s := history.NewFindingStore(history.Server.Database(t))
+	for _, f := range []history.Finding{
+		{ID: "j/a", Job: "j", Kind: history.Different, Repaired: true}, {ID: "j/late", Job: "j", Kind: history.Behind, Undelivered: true},
+	} {
+		if err := s.Put(t.Context(), f); err != nil {
+			t.Fatal(err)
 		}
-		r.Position, r.Counts = s.position, s.counts
 	}
-	found, err := findings.List(t.Context(), "j", 10)
-	if err != nil || len(found) != 1 || r.Counts[string(history.Missing)] != 1 || !slices.Equal(views.compared, []string{"k"}) {
-		t.Errorf("findings %+v, %v; counts %v; compared %v", found, err, r.Counts, views.compared)
+	counts := map[string]int64{history.CountEvents: 9, string(history.Different): 7}
+	want := map[string]int64{history.CountEvents: 9, string(history.Different): 1, history.CountRepaired: 1, string(history.Behind): 1, history.CountUndelivered: 1}
+	if got, err := s.Recount(t.Context(), "j", counts); err != nil || !maps.Equal(got, want) {
+		t.Errorf("counts %v, want %v; %v", got, want, err)
+	}
+	if got, err := s.Recount(t.Context(), "another", counts); err != nil || history.Wrong(got) != 0 || got[history.CountEvents] != 9 {
+		t.Errorf("counts %v of a job without findings, %v", got, err)
 	}
 }
 
@@ -218,7 +174,7 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		if err := things.FindOne(t.Context(), bson.D{}).Decode(&got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Lookup("n").AsInt64() != 2 || got.Lookup("lastEventId").AsInt64() != 6 || got.Lookup("by hand").Type != 0 || int64Of(got, "lastGeneration", 0) != generation {
+		if got.Lookup("n").AsInt64() != 2 || got.Lookup("lastEventId").AsInt64() != 6 || got.Lookup("by hand").Type != 0 || got.Lookup("lastGeneration").AsInt64() != generation {
 			t.Errorf("the document is %s", got)
 		}
 		// Its events have deleted it.
@@ -239,42 +195,6 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		if err := db.Collection("watermarks").FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: "a"}, {Key: "lastEventId", Value: 7}}).Err(); err != nil {
 			t.Errorf("the watermark: %v", err)
 		}
-	}
-}
-
-// TestNewerAggregateWithTheSameIDIsLeftOut checks that the events of the string "7" are not
-// compared with, or folded into, the read model of the older aggregate 7.
-func TestNewerAggregateWithTheSameIDIsLeftOut(t *testing.T) {
-	t.Parallel()
-	db := history.Server.Database(t)
-	events := db.Collection("events")
-	if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}}); err != nil {
-		t.Fatal(err)
-	}
-	for n := range int64(6) {
-		for _, id := range []any{7, "7"} {
-			insert(t, events, bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: n + 1}, {Key: "eventType", Value: "Add"}, {Key: "payload", Value: bson.D{{Key: "n", Value: n}}}})
-			n *= 100
-		}
-	}
-	w := newSimulation(t, definitions["keeps its documents"])
-	reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.from = reader
-	w.still = true
-	own := testkit.Raw(bson.D{{Key: "n", Value: int64(15)}, {Key: "all", Value: bson.A{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)}}})
-	w.of("7").document = documentOf("7", 6, 1, own)
-	if found, counts := w.verify(history.Params{}); len(found) > 0 {
-		t.Errorf("found %v, %v", found, counts)
-	}
-	w.change("7", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
-	if found, _ := w.verify(history.Params{Repair: true}); found["7"].Kind != history.Different || !found["7"].Repaired {
-		t.Errorf("found %v", found)
-	}
-	if n := w.of("7").document.Lookup("n").AsInt64(); n != 15 {
-		t.Errorf("repaired to %d", n)
 	}
 }
 

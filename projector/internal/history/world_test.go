@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // stored is one event of the test's event store.
@@ -25,12 +27,17 @@ type stored struct {
 	id                       int64
 	// poison cannot be folded. broken documents lack their type.
 	poison, broken bool
+	// kind is the type of an event for a projection in YAML; empty for one that apply folds.
+	kind string
 }
 
 func (e stored) document() any {
-	d := bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.id}, {Key: "aggregateType", Value: e.aggregateType}}
+	d := bson.D{
+		{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.id}, {Key: "aggregateType", Value: e.aggregateType},
+		{Key: "payload", Value: bson.D{{Key: "n", Value: e.id}, {Key: "text", Value: "text"}}},
+	}
 	if !e.broken {
-		d = append(d, bson.E{Key: "eventType", Value: map[bool]string{false: "Good", true: "Poison"}[e.poison]})
+		d = append(d, bson.E{Key: "eventType", Value: cmp.Or(e.kind, map[bool]string{false: "Good", true: "Poison"}[e.poison])})
 	}
 	return d
 }
@@ -85,11 +92,13 @@ type world struct {
 
 	mu     sync.Mutex
 	parked map[string]model.Marker
-	// hook is called before every request.
-	hook func() error
+	// hook is called before every request, and wrote after each write of the workers.
+	hook  func() error
+	wrote func()
 	// requests counts the requests for watermarks and the writes. together is the largest number
-	// of writes in one of them, and opened the number of ranges that were read.
-	requests, together, opened int
+	// of writes in one of them. loads counts the requests for documents, and opened the ranges that
+	// were read.
+	requests, together, loads, opened int
 	// size is by how many bytes the read models are larger.
 	size int
 	// unfolded counts the events that were read and not folded yet, and most is its maximum.
@@ -98,9 +107,12 @@ type world struct {
 	unreadable map[string]bool
 }
 
-func newWorld(t *testing.T, events ...stored) *world {
+func newWorld(t *testing.T, events ...stored) *world { t.Helper(); return newWorldOf(t, "", events...) }
+
+// newWorldOf is a world with a projection in YAML; empty for the one of a world.
+func newWorldOf(t *testing.T, yaml string, events ...stored) *world {
 	t.Helper()
-	w := &world{parts: newParts(t, 2), log: events, parked: map[string]model.Marker{}, hook: func() error { return nil }}
+	w := &world{parts: newParts(t, 2), log: events, parked: map[string]model.Marker{}, hook: func() error { return nil }, wrote: func() {}}
 	var documents []any
 	for _, e := range events {
 		documents = append(documents, e.document())
@@ -111,7 +123,9 @@ func newWorld(t *testing.T, events ...stored) *world {
 		}
 	}
 	var err error
-	if w.projection, err = projection.New(projection.Declaration{Name: "orders", Collection: "orders", AggregateType: "Order", Apply: w.apply}); err != nil {
+	if yaml != "" {
+		w.projection = projectiontest.One(t, yaml)
+	} else if w.projection, err = projection.New(projection.Declaration{Name: "orders", Collection: "orders", AggregateType: "Order", Apply: w.apply}); err != nil {
 		t.Fatal(err)
 	}
 	if w.engine, err = engine.New(engine.Options{Targets: w.targets(), Store: w, Parking: w, Repairer: w.reader, Reachable: w.reachable}); err != nil {
@@ -161,7 +175,7 @@ func (w *world) apply(state projection.State, ev *event.Event) (projection.State
 	}
 	var f struct {
 		Applied string `bson:"applied"`
-		Padding []byte `bson:"padding"`
+		Padding []byte `bson:"padding,omitempty"`
 	}
 	if state != nil {
 		if err := bson.Unmarshal(state, &f); err != nil {
@@ -255,22 +269,24 @@ func (r reads) Read(document bson.Raw) (event.Event, error) {
 }
 
 func (r reads) Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error) {
-	r.w.opened++
-	if err := r.w.hook(); err != nil {
+	if err := r.w.request(&r.w.opened, 0); err != nil {
 		return nil, err
 	}
 	return r.Reader.Open(ctx, from, until, since)
 }
 
-func (w *world) request(writes int) error {
+func (w *world) request(counter *int, writes int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.requests++
+	*counter++
 	w.together = max(w.together, writes)
 	return w.hook()
 }
 
 func (w *world) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
+	if err := w.request(&w.loads, 0); err != nil {
+		return nil, err
+	}
 	states, err := w.parts.Load(ctx, units)
 	for i := range states {
 		if w.unreadable[units[i].AggregateID] {
@@ -280,8 +296,15 @@ func (w *world) Load(ctx context.Context, units []model.Unit) ([]model.State, er
 	return states, err
 }
 
+func (w *world) SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error) {
+	if err := w.request(&w.loads, 0); err != nil {
+		return false, err
+	}
+	return w.parts.SetAside(ctx, u, watermark)
+}
+
 func (w *world) Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error) {
-	if err := w.request(0); err != nil {
+	if err := w.request(&w.requests, 0); err != nil {
 		return nil, err
 	}
 	states, err := w.parts.Watermarks(ctx, units)
@@ -294,9 +317,10 @@ func (w *world) Watermarks(ctx context.Context, units []model.Unit) ([]model.Sta
 }
 
 func (w *world) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
-	if err := w.request(len(writes)); err != nil {
+	if err := w.request(&w.requests, len(writes)); err != nil {
 		return nil, err
 	}
+	defer w.wrote()
 	return w.parts.Write(ctx, writes)
 }
 
