@@ -53,7 +53,7 @@ func idsOfAnotherTypeAreQuarantined(t *testing.T) {
 	insert("42", 1, 3)
 	right("one read model for each aggregate")
 	inQuarantine(5)
-	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes", "--why=tested"); !strings.HasPrefix(stdout, "0 published, 5 stay") {
+	if stdout, _ := s.publisherCommand(1, "republish", "--quarantine", "--yes", "--why=tested"); !strings.HasPrefix(stdout, "0 of 5 events sent\n") {
 		t.Errorf("republish of other types: %s", stdout)
 	}
 	if n := s.published(); n != 4 {

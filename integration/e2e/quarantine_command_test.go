@@ -54,7 +54,7 @@ func correctedEventsLeaveTheQuarantine(t *testing.T) {
 		step{"publisher quarantine show broken-b", 0, `missing_event_type … "aggregateId":"b"`},
 		step{"publisher quarantine show broken-z", 1, ""},
 		step{"publisher status", 0, "3"},
-		step{"publisher quarantine republish --yes", 1, "0 published, 3 stay in the quarantine\n … eventType"},
+		step{"publisher republish --quarantine --yes", 1, "0 of 3 events sent\n … eventType"},
 	)
 	// The index must refuse a corrected event beside the broken one.
 	if _, err := s.events.InsertOne(t.Context(), counted("a", 2, one)); err == nil {
@@ -66,9 +66,9 @@ func correctedEventsLeaveTheQuarantine(t *testing.T) {
 		}
 	}
 	s.steps(
-		step{"publisher quarantine republish", 1, "publish 2 events of the quarantine (broken-a, missing_event_type; broken-b, missing_event_type); 1 more stay there … repeat it with --yes"},
-		step{"publisher quarantine republish --aggregate=a --rate=1000 --yes --why=corrected", 0, "1 published, 0 stay in the quarantine\n"},
-		step{"publisher quarantine republish --yes --why=corrected", 1, "1 published, 1 stay in the quarantine\n"},
+		step{"publisher republish --quarantine", 1, "send 2 events (of the quarantine: broken-a, missing_event_type; broken-b, missing_event_type; 1 more stay there) … repeat it with --yes"},
+		step{"publisher republish --quarantine --aggregate=a --rate=1000 --yes --why=corrected", 0, "1 of 1 event sent\n"},
+		step{"publisher republish --quarantine --yes --why=corrected", 1, "1 of 2 events sent\n"},
 	)
 	s.await("two more events on the topic", func() bool { return s.published() == 8 })
 	s.awaitCounts("a: n=3 after event 3, b: n=3 after event 3, c: n=1 after event 1", "a", "b", "c")
@@ -78,7 +78,7 @@ func correctedEventsLeaveTheQuarantine(t *testing.T) {
 	}
 	s.publisherCommand(1, "quarantine", "discard", "--yes", "--why=again")
 	var entries []map[string]any
-	if s.publisherJSON(0, &entries, "audit", "--command=quarantine"); len(entries) != 3 || entries[0]["command"] != "quarantine discard" || entries[1]["why"] != "corrected" {
+	if s.publisherJSON(0, &entries, "audit"); len(entries) != 3 || entries[0]["command"] != "quarantine discard" || entries[1]["why"] != "corrected" {
 		t.Errorf("the audit has %v", entries)
 	}
 }
@@ -105,13 +105,13 @@ func storedEventsAreSentAgain(t *testing.T) {
 	s.steps(
 		step{"publisher republish --yes", 2, ""},
 		step{"publisher republish --aggregate=z --yes", 1, ""},
-		step{"publisher republish --aggregate=a", 1, "send 5 events again (aggregate a; 0 that break the contract are left out)"},
-		step{"publisher republish --aggregate=a --yes", 0, "5 of 5 events sent again\n"},
+		step{"publisher republish --aggregate=a", 1, "send 5 events (aggregate a; 0 that break the contract are left out)"},
+		step{"publisher republish --aggregate=a --yes", 0, "5 of 5 events sent\n"},
 	)
 	s.await("15 messages", func() bool { return s.published() == 15 })
 	moment := func(after time.Duration) string { return began.Add(after).UTC().Format(time.RFC3339) }
 	s.steps(
-		step{"publisher republish --from=" + moment(90*time.Minute) + " --to=" + moment(210*time.Minute) + " --rate=1000 --yes", 0, "4 of 4 events sent again\n"},
+		step{"publisher republish --from=" + moment(90*time.Minute) + " --to=" + moment(210*time.Minute) + " --rate=1000 --yes", 0, "4 of 4 events sent\n"},
 	)
 	s.await("19 messages", func() bool { return s.published() == 19 })
 	s.awaitCounts("a: n=5 after event 5, b: n=5 after event 5", "a", "b")

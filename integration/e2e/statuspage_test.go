@@ -106,7 +106,7 @@ func TestStatusPages(t *testing.T) {
 	s.await("the figures of the publisher", func() bool { return complete(read(publisher)) })
 	s.await("the quarantined event on the page", func() bool {
 		rows := read(publisher).rows("Quarantined events")
-		return len(rows) == 1 && strings.HasPrefix(rows[0], "missing_event_id 1 document ") && strings.HasSuffix(rows[0], "publisher quarantine republish --reason missing_event_id")
+		return len(rows) == 1 && strings.HasPrefix(rows[0], "missing_event_id 1 document ") && strings.HasSuffix(rows[0], "publisher republish --quarantine --reason missing_event_id")
 	})
 	s.await("the figures of the projector", func() bool { return complete(read(projector)) })
 	d := read(projector)

@@ -57,5 +57,5 @@ func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
 // bringBack retries and republishes corrected events.
 func (w *World) bringBack(ctx context.Context) {
 	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "corrected")
-	_ = w.command(ctx, virtual.Publisher, "quarantine", "republish", "--yes", "--why", "corrected")
+	_ = w.command(ctx, virtual.Publisher, "republish", "--quarantine", "--yes", "--why", "corrected")
 }

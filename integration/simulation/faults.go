@@ -267,7 +267,7 @@ var faultKinds = map[string]faultKind{
 	}},
 	"set aside and bring back": {later: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) {
 		commands := [][]string{
-			{"publisher", "quarantine", "republish", "--yes", "--why", "simulation"},
+			{"publisher", "republish", "--quarantine", "--yes", "--why", "simulation"},
 			{"projector", "deadletters", "discard", "--applied", "--yes", "--why", "simulation"},
 			{"projector", "deadletters", "list"},
 		}

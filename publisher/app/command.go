@@ -22,7 +22,7 @@ type commands struct {
 	Status     statusCommand      `cmd:"" help:"Show who leads, how far the checkpoint and the oplog reach, and what is quarantined. Exits with status 1 if nobody leads."`
 	Checkpoint checkpointCommands `cmd:"" help:"Show the checkpoint, set it to another place, or remove its position."`
 	Quarantine quarantineCommands `cmd:"" help:"List, publish again and discard events that could not be published."`
-	Republish  republishCommand   `cmd:"" help:"Send stored events through the topic again, for subscribers that have lost them."`
+	Republish  republishCommand   `cmd:"" help:"Send stored events through the topic again: corrected events of the quarantine, or events that subscribers have lost."`
 	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`
 }
 

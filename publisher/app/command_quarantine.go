@@ -19,10 +19,9 @@ import (
 
 // quarantineCommands are the commands about events in the quarantine.
 type quarantineCommands struct {
-	List      quarantineListCommand      `cmd:"" help:"List the events that could not be published, the oldest first."`
-	Show      quarantineShowCommand      `cmd:"" help:"Show everything about one event in the quarantine, with its document."`
-	Republish quarantineRepublishCommand `cmd:"" help:"Publish events of the quarantine that have been corrected in the event store, and remove their records. Correct an event in place: keep its _id."`
-	Discard   quarantineDiscardCommand   `cmd:"" help:"Remove records of the quarantine: accept that their events are not published. The event store stays as it is, and a scan of it quarantines the events again."`
+	List    quarantineListCommand    `cmd:"" help:"List the events that could not be published, the oldest first."`
+	Show    quarantineShowCommand    `cmd:"" help:"Show everything about one event in the quarantine, with its document."`
+	Discard quarantineDiscardCommand `cmd:"" help:"Remove records of the quarantine: accept that their events are not published. The event store stays as it is, and a scan of it quarantines the events again."`
 }
 
 // quarantineFilter are the flags that choose records.
@@ -186,7 +185,7 @@ func (c *quarantineDiscardCommand) runOn(ctx context.Context, e *environment, s 
 		return err
 	}
 	var removed int64
-	err = e.change(ctx, s, c.Change, "discard "+amount(found), func(ctx context.Context) (map[string]int64, error) {
+	err = e.change(ctx, s, c.Change, fmt.Sprintf("discard %s of the quarantine (%s)", cli.Count(int64(len(found)), "event"), examples(found)), func(ctx context.Context) (map[string]int64, error) {
 		removed, err = records.Remove(ctx, found...)
 		return map[string]int64{"discarded": removed}, err
 	})
@@ -197,8 +196,8 @@ func (c *quarantineDiscardCommand) runOn(ctx context.Context, e *environment, s 
 	return nil
 }
 
-// amount describes the events of a command: their number and the first of them.
-func amount(records []quarantine.Record) string {
+// examples describes the first records.
+func examples(records []quarantine.Record) string {
 	const limit = 3
 	var parts []string
 	for i, r := range records {
@@ -208,5 +207,5 @@ func amount(records []quarantine.Record) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s, %s", quarantine.DocumentText(r.DocumentID), r.Reason))
 	}
-	return fmt.Sprintf("%s of the quarantine (%s)", cli.Count(int64(len(records)), "event"), strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
 }

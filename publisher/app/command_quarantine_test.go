@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"testing"
@@ -37,19 +38,29 @@ func TestChosenEventsAreNotHeldInMemory(t *testing.T) { //nolint:paralleltest //
 		}
 		found = append(found, quarantine.Record{DocumentID: testkit.Value(id)})
 	}
-	events, err := newRereader(t.Context(), s, event.DefaultFields())
+	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := heap()
-	good, bad, err := events.choose(t.Context(), found)
-	if err != nil || len(good) != records || len(bad) != 0 || good[0].keys.EventID != 1 {
-		t.Fatalf("%d events can be published, %d cannot: %v", len(good), len(bad), err)
+	chosen, err := chooseRecords(t.Context(), s.events, reader, found)
+	if err != nil || chosen.events != records || len(chosen.unsent) != 0 {
+		t.Fatalf("%d events can be published, %d cannot: %v", chosen.events, len(chosen.unsent), err)
 	}
 	if grown := heap() - before; grown > records*size/4 {
 		t.Errorf("%d bytes are held for %d events of %d bytes", grown, records, size)
 	}
-	runtime.KeepAlive(good)
+	next := int64(1)
+	err = chosen.each(t.Context(), func(_ context.Context, ev event.Event, _ *quarantine.Record) error {
+		if ev.EventID != next {
+			t.Errorf("event %d comes instead of %d", ev.EventID, next)
+		}
+		next++
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // heap returns the bytes of live objects.

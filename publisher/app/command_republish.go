@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -16,8 +15,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
@@ -25,9 +26,11 @@ import (
 // recognises an event that it already has.
 type republishCommand struct {
 	cli.Change
-	Aggregate string     `name:"aggregate" placeholder:"ID" help:"Send the events of this aggregate."`
-	From      *time.Time `name:"from" placeholder:"TIME" help:"Send the events whose timestamp is at or after this, an RFC 3339 time. Reads the whole event store, twice."`
-	To        *time.Time `name:"to" placeholder:"TIME" help:"Send the events whose timestamp is before this."`
+	cli.Output
+	Quarantine bool       `name:"quarantine" help:"Send the events of the quarantine that have been corrected in the event store, and remove their records. Correct an event in place: keep its _id. --reason, --aggregate, --document, --older-than and --limit choose among them."`
+	From       *time.Time `name:"from" placeholder:"TIME" help:"Send the events whose timestamp is at or after this, an RFC 3339 time. Reads the whole event store, twice."`
+	To         *time.Time `name:"to" placeholder:"TIME" help:"Send the events whose timestamp is before this."`
+	quarantineFilter
 	publishRate
 }
 
@@ -35,92 +38,167 @@ type republishCommand struct {
 func (c *republishCommand) Validate() error {
 	span := c.From != nil || c.To != nil
 	switch {
-	case c.Aggregate == "" && !span:
-		return errors.New("neither --aggregate nor --from and --to are set: say which events to send")
-	case c.Aggregate != "" && span:
-		return errors.New("--aggregate and --from or --to are set: use one of the two")
+	case !c.Quarantine && c.Aggregate == "" && !span:
+		return errors.New("none of --quarantine, --aggregate, and --from and --to are set: say which events to send")
+	case (c.Quarantine || c.Aggregate != "") && span:
+		return errors.New("--from or --to is set with --quarantine or --aggregate: use one of them")
 	case span && (c.From == nil || c.To == nil || !c.From.Before(*c.To)):
 		return errors.New("--from and --to are not a time span: set both, --from before --to")
+	case !c.Quarantine && (c.Reason != "" || c.Document != "" || c.OlderThan != 0):
+		return errors.New("--reason, --document or --older-than is set without --quarantine: they choose among its events")
 	}
-	return c.publishRate.Validate()
+	return errors.Join(c.quarantineFilter.Validate(), c.publishRate.Validate())
 }
 
 func (*republishCommand) validate(c *config.Config) error { return c.Check() }
+
+// selection is the events that the command sends.
+type selection struct {
+	// what describes the events for the confirmation, and events is their number.
+	what   string
+	events int64
+	// each calls do with every event, in the order of its aggregate, and with its record if it
+	// is in the quarantine. An event that has changed since it was selected can be left out.
+	each func(ctx context.Context, do func(context.Context, event.Event, *quarantine.Record) error) error
+	// unsent are the events of the quarantine that cannot be sent.
+	unsent []unsent
+}
+
+// unsent is an event that the command has not sent.
+type unsent struct {
+	Document    string `json:"document"`
+	AggregateID string `json:"aggregateId,omitempty"`
+	Why         string `json:"why"`
+}
+
+// sending is the result of the command.
+type sending struct {
+	Sent   int64    `json:"sent"`
+	Unsent []unsent `json:"unsent"`
+}
 
 func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	history, err := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
 	if err != nil {
 		return err
 	}
-	var events int64
-	broken, err := c.each(ctx, e, history, func(context.Context, event.Event) error {
-		events++
-		return nil
-	})
+	reader, err := publishersReader(ctx, history, e.options.Config.EventFields())
 	if err != nil {
 		return err
 	}
-	if events == 0 {
-		return fmt.Errorf("%s: no such event in the event store (%d that break the contract are left out)", c.chosen(), broken)
-	}
-	dropped := duplicates(ctx, e.options)
-	what := fmt.Sprintf("send %s again%s (%s; %d that break the contract are left out)%s", cli.Count(events, "event"), c.duration(events), c.chosen(), broken, dropped)
-	var sent int64
-	err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-		sent, err = c.send(ctx, e, s, history)
-		return map[string]int64{"sent": sent}, err
-	})
+	chosen, err := c.choose(ctx, e, s, history, reader)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "%d of %s sent again\n", sent, cli.Count(events, "event"))
-	if dropped != "" {
-		fmt.Fprintln(e.stderr, strings.TrimPrefix(dropped, "; "))
+	result, dropped := sending{Unsent: append([]unsent{}, chosen.unsent...)}, ""
+	if chosen.events > 0 {
+		if !c.Quarantine {
+			dropped = duplicates(ctx, e.options)
+		}
+		what := fmt.Sprintf("send %s%s (%s)%s", cli.Count(chosen.events, "event"), c.duration(chosen.events), chosen.what, dropped)
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			err := c.send(ctx, e, s, history, chosen, &result)
+			return map[string]int64{"sent": result.Sent, "unsent": int64(len(result.Unsent))}, err
+		})
+		if err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(e.stderr, "read models ignore events that they have: to fold them again, use \"projector verify --repair\" or \"projector projections rebuild\"")
-	if sent < events {
+	return c.report(e, chosen.events+int64(len(chosen.unsent)), result, dropped)
+}
+
+func (c *republishCommand) choose(ctx context.Context, e *environment, s *stores, history *eventstore.Reader, reader *event.Reader) (selection, error) {
+	if !c.Quarantine {
+		return c.chooseStored(ctx, e, history, reader)
+	}
+	found, err := c.quarantineFilter.choose(ctx, e, e.quarantine(s))
+	if err != nil {
+		return selection{}, err
+	}
+	return chooseRecords(ctx, s.events, reader, found)
+}
+
+func (c *republishCommand) report(e *environment, events int64, r sending, dropped string) error {
+	if c.JSON() {
+		if err := cli.PrintJSON(e.stdout, r); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(e.stdout, "%d of %s sent\n", r.Sent, cli.Count(events, "event"))
+		err := cli.List(e.stdout, c.Output, r.Unsent, func(u unsent) []cli.Field {
+			return []cli.Field{
+				{Name: "document", Text: u.Document},
+				{Name: "aggregate", Text: u.AggregateID},
+				{Name: "why not", Text: u.Why},
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.Sent == 0:
+	case c.Quarantine:
+		fmt.Fprintln(e.stderr, "later events of these aggregates may be on the topic already; the projector restores their order")
+	default:
+		fmt.Fprintln(e.stderr, "read models ignore events that they have: to fold them again, use \"projector verify --repair\" or \"projector projections rebuild\""+dropped)
+	}
+	if r.Sent < events {
 		return cli.ErrFindings
 	}
 	return nil
 }
 
-// chosen describes the chosen events.
-func (c *republishCommand) chosen() string {
-	if c.Aggregate != "" {
-		return "aggregate " + c.Aggregate
-	}
-	return "from " + cli.Time(*c.From) + " to " + cli.Time(*c.To)
-}
-
-// send publishes the events in order, and prints the topic's refusals.
-func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, history *eventstore.Reader) (int64, error) {
+// send publishes the events in order, and removes the records of those that the topic has
+// taken from the quarantine.
+func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, history *eventstore.Reader, chosen selection, result *sending) error {
 	epoch, err := currentEpoch(ctx, e.options, s)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if c.Aggregate == "" {
+	if c.From != nil {
 		// The events of a time span can be later ones of an aggregate whose earlier ones the
 		// leader has still to publish.
 		if err := awaitPublished(ctx, e.options.Config, s, history, publishedWithin); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	r, err := newRepublisher(ctx, e.options, epoch, c.publishRate, func(_ uint64, err error) {
-		if err != nil {
-			e.options.Logger.Warn().Err(err).Msg("topic refused an event")
+	var mu sync.Mutex
+	records := make(map[uint64]quarantine.Record) // those of the events in flight
+	var healed []quarantine.Record
+	r, err := newRepublisher(ctx, e.options, epoch, c.publishRate, func(ticket uint64, refused *unsent) {
+		mu.Lock()
+		defer mu.Unlock()
+		record, found := records[ticket]
+		delete(records, ticket)
+		switch {
+		case refused != nil:
+			result.Unsent = append(result.Unsent, *refused)
+		case found:
+			healed = append(healed, record)
 		}
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return r.run(ctx, e.options.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
+	result.Sent, err = r.run(ctx, e.options.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
 		var ticket uint64
-		_, err := c.each(ctx, e, history, func(ctx context.Context, ev event.Event) error {
+		return chosen.each(ctx, func(ctx context.Context, ev event.Event, record *quarantine.Record) error {
 			ticket++
+			if record != nil {
+				mu.Lock()
+				records[ticket] = *record
+				mu.Unlock()
+			}
 			return submit(ctx, publish.Item{Event: ev, Ticket: ticket})
 		})
-		return err
 	})
+	if len(healed) > 0 {
+		// Remove the records of all events that were sent, also after an error or a signal.
+		_, failure := e.quarantine(s).Remove(context.WithoutCancel(ctx), healed...)
+		err = errors.Join(err, failure)
+	}
+	return err
 }
 
 // publishedWithin is how long a command waits until the leader has published what is stored.
@@ -157,64 +235,31 @@ func awaitPublished(ctx context.Context, c config.Config, s *stores, history *ev
 	}
 }
 
-// each calls do with every chosen event, in the order of its aggregate, and counts the
-// events that break the contract.
-func (c *republishCommand) each(ctx context.Context, e *environment, history *eventstore.Reader, do func(context.Context, event.Event) error) (broken int64, err error) {
-	var from, until eventstore.Position
-	if c.Aggregate != "" {
-		known, err := history.Known(ctx, []string{c.Aggregate})
-		id, ok := known[c.Aggregate]
-		if err != nil || !ok {
-			return 0, err
-		}
-		from, until = eventstore.Before(id), eventstore.After(id)
-	}
-	return c.eachIn(ctx, e.options, history, from, until, do)
-}
-
-// eachIn is each for one range. It reads events in the same way as the publisher, so their
-// messages are the same again. If MongoDB ends the cursor, in a failover or because a low
-// rate left it idle for 10 minutes, the scanner continues where it stopped.
-func (c *republishCommand) eachIn(ctx context.Context, o Options, history term.Source, from, until eventstore.Position, do func(context.Context, event.Event) error) (broken int64, err error) {
-	reader, err := publishersReader(ctx, history, o.Config.EventFields())
-	if err != nil {
+// currentEpoch returns the epoch of the last term. Messages carry it. It fails if that term was
+// one of another pipeline.
+func currentEpoch(ctx context.Context, o Options, s *stores) (int64, error) {
+	read, err := readCheckpoint(ctx, s, o.Config)
+	if read == nil || err != nil {
 		return 0, err
 	}
-	var last event.Event
-	err = term.NewScanner(history, term.ScanOptions{Logger: o.Logger}).Run(ctx, from, until, bson.Timestamp{}, func(ctx context.Context, documents []bson.Raw) error {
-		for _, document := range documents {
-			ev, err := reader.Read(document)
-			if err != nil {
-				broken++
-				continue
-			}
-			// A scan that continues repeats the event at which it stopped.
-			if ev.AggregateID == last.AggregateID && ev.EventID == last.EventID {
-				continue
-			}
-			last = ev
-			if c.Aggregate == "" && (ev.Timestamp.Before(*c.From) || !ev.Timestamp.Before(*c.To)) {
-				continue
-			}
-			if err := do(ctx, ev); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return broken, err
+	return read.Epoch, refuseOther(ctx, o.Config, s, read)
 }
 
-// publishersReader returns a reader that reads events as the publisher does: with ids of the type
-// that the event store has.
-func publishersReader(ctx context.Context, history term.Source, fields event.Fields) (*event.Reader, error) {
-	reader, err := event.NewReader(fields)
-	if err != nil {
-		return nil, err
+// refuseOther fails if the checkpoint records another event store than the configuration, or
+// another distribution over sessions. A command may have another topic.
+func refuseOther(ctx context.Context, c config.Config, s *stores, read *checkpoint.State) error {
+	if read.Identity == nil {
+		return nil
 	}
-	kind, err := history.LearnIDs(ctx)
-	reader.Only(kind)
-	return reader, err
+	here, _, err := term.Identify(ctx, c, s.events.Database().Client())
+	if err != nil {
+		return err
+	}
+	here.CollectionUUID, here.Namespace, here.Topic = read.Identity.CollectionUUID, read.Identity.Namespace, read.Identity.Topic
+	if differences := read.Identity.Differences(here); len(differences) > 0 {
+		return fmt.Errorf("%w: nothing is done; give the command the configuration of the publisher", &checkpoint.OtherPipelineError{Stream: c.Stream.Name, Differences: differences})
+	}
+	return nil
 }
 
 // duplicates describes what the topic's duplicate detection does with events that are sent

@@ -57,7 +57,7 @@ func quarantineConditions(records int64) []health.Condition {
 	return []health.Condition{{
 		Name: "quarantined", State: health.Degraded,
 		Text:   fmt.Sprintf("%s could not be published and %s in the quarantine", count, verb),
-		Remedy: "\"publisher quarantine list\" shows each with its error. Correct them in the event store, then \"publisher quarantine republish\".",
+		Remedy: "\"publisher quarantine list\" shows each with its error. Correct them in the event store, then \"publisher republish --quarantine\".",
 	}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -116,9 +117,12 @@ func TestRepublishContinuesWhenMongoDBEndsItsCursor(t *testing.T) {
 				history.events = append(history.events, ev.Document)
 			}
 		}
-		c, o := republishCommand{Aggregate: "all"}, Options{Config: config.Config{Fields: event.DefaultFields()}}
+		reader, err := event.NewReader(event.DefaultFields())
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []string
-		_, err := c.eachIn(t.Context(), o, history, eventstore.Position{}, eventstore.Position{}, func(_ context.Context, ev event.Event) error {
+		_, err = eachIn(t.Context(), zerolog.Nop(), history, reader, eventstore.Position{}, eventstore.Position{}, func(_ context.Context, ev event.Event) error {
 			got = append(got, fmt.Sprintf("%s/%d", ev.AggregateID, ev.EventID))
 			return nil
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
 // refusedAfter is how long the topic may refuse a command before the command ends.
@@ -25,17 +26,17 @@ const refusedAfter = 2 * time.Minute
 type republisher struct {
 	dispatcher *publish.Dispatcher
 	limiter    *rate.Limiter
-	done       func(ticket uint64, err error)
+	done       func(ticket uint64, refused *unsent)
 
 	mu     sync.Mutex
-	failed map[uint64]error
+	failed map[uint64]*unsent
 	sent   int64
 }
 
 // newRepublisher prepares the connection to the topic. It sends at most the given rate, and
-// calls done for each event: with its ticket, and with an error if the topic refuses the
-// event. Goroutines call done concurrently.
-func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRate, done func(ticket uint64, err error)) (*republisher, error) {
+// calls done for each event with its ticket, and with the reason if the topic refuses the event.
+// Goroutines call done concurrently.
+func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRate, done func(ticket uint64, refused *unsent)) (*republisher, error) {
 	c := o.Config
 	namespace, err := sbus.Open(c.ServiceBus)
 	if err != nil {
@@ -51,13 +52,13 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRa
 }
 
 // republishBy is newRepublisher for connections that connect opens.
-func republishBy(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate, done func(ticket uint64, err error)) (*republisher, error) {
+func republishBy(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate, done func(ticket uint64, refused *unsent)) (*republisher, error) {
 	c := o.Config
 	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
 	if err != nil {
 		return nil, err
 	}
-	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]error), done: done}
+	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]*unsent), done: done}
 	r.dispatcher = publish.New(publish.Options{
 		Connect:    connect,
 		Encoder:    c.Publish.Encoder(sessions),
@@ -116,19 +117,22 @@ func (r *republisher) submit(ctx context.Context, item publish.Item) error {
 func (r *republisher) refused(_ context.Context, item *publish.Item, cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed[item.Ticket] = fmt.Errorf("event %s/%d: %w", item.Event.AggregateID, item.Event.EventID, cause)
+	r.failed[item.Ticket] = &unsent{
+		Document: quarantine.DocumentText(item.Event.Document.Lookup("_id")), AggregateID: item.Event.AggregateID,
+		Why: fmt.Sprintf("event %d: %v", item.Event.EventID, cause),
+	}
 	return nil
 }
 
 func (r *republisher) acked(tickets []uint64) {
 	for _, ticket := range tickets {
 		r.mu.Lock()
-		err := r.failed[ticket]
+		refused := r.failed[ticket]
 		delete(r.failed, ticket)
-		if err == nil {
+		if refused == nil {
 			r.sent++
 		}
 		r.mu.Unlock()
-		r.done(ticket, err)
+		r.done(ticket, refused)
 	}
 }

@@ -54,10 +54,10 @@ func republish(ctx context.Context, t *testing.T, topic pickyTopic, c config.Ref
 	o := Options{Config: config.Config{Publish: config.Publish{SessionMode: string(event.SessionPerAggregate)}, Refusals: c}}
 	var mu sync.Mutex
 	r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, limit,
-		func(_ uint64, err error) {
+		func(_ uint64, refused *unsent) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
+			if refused != nil {
 				failed++
 			}
 		})

@@ -152,7 +152,7 @@ func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, erro
 			shown = "at least " + shown
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{string(r.Reason), shown, example, cmp.Or(r.Detail, "field "+r.Field), "correct the event, then: publisher quarantine republish --reason " + string(r.Reason)},
+			Cells: []string{string(r.Reason), shown, example, cmp.Or(r.Detail, "field "+r.Field), "correct the event, then: publisher republish --quarantine --reason " + string(r.Reason)},
 			Alarm: true,
 		})
 	}
