@@ -112,6 +112,12 @@ func (w *World) eraseAgain(ctx context.Context) {
 		if e.runs > 0 && len(w.traces(id)) == 0 {
 			continue
 		}
+		if w.plan.Moves {
+			// The command finds what is in a collection that a projection has left behind.
+			for _, projection := range []string{"ledger", "groups"} {
+				_ = w.command(ctx, virtual.Projector, "projections", "drop", w.named(projection), "--yes", "--why", "simulation")
+			}
+		}
 		// The command also finds the aggregate of another pipeline that has the same id.
 		if w.runErase(ctx, id) == nil || len(w.pipelines) > 1 {
 			e.runs++
