@@ -143,7 +143,7 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: Stored events were changed.
-    description: {{ `Somebody has changed events in place within 15 minutes ({{ $labels.operation }}): {{ $value | humanize }}. Such changes are not published.` | quote }}
+    description: {{ `Somebody has changed events in place within 15 minutes ({{ $labels.operation }}): {{ $value | humanize }}. Such changes are not published. The erasure of a person is such a change, too: compare with "projector audit --command erase".` | quote }}
 - alert: PenstockPublisherHistoryLost
   expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1h])) > 0 or sum(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"} unless last_over_time(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1d] offset 1h)) > 0
   labels: {severity: critical}

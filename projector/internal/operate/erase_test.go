@@ -369,6 +369,24 @@ func TestEraseOfABuildingGeneration(t *testing.T) {
 	}
 }
 
+// TestEraseOfARetiredProjection erases what a retired projection has, and creates no read model that
+// it does not have: no projector would write it any more.
+func TestEraseOfARetiredProjection(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	_, err := mongox.Durable(w.s.State, catalog.CatalogName).UpdateMany(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: "towns"}}}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "retiredAt", Value: time.Now()}}}})
+	w.check(err)
+	_, err = w.s.ReadModels.Collection("people").DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "person-1"}})
+	w.check(err)
+	if result, err := w.erase(eraseCommand{Mask: []string{"payload.name"}}); err != nil || result.Left != 0 {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	if all := w.documents(); strings.Contains(all["people"], "person-1") || !strings.Contains(all["guests"], "person-1") {
+		t.Errorf("the collections have %s and %s", all["people"], all["guests"])
+	}
+}
+
 func TestEraseChecksItsFlags(t *testing.T) {
 	t.Parallel()
 	why := cli.Change{Why: "request 17"}
