@@ -27,7 +27,7 @@ help: ## Show this list
 ##@ Run
 
 .PHONY: demo
-demo: build ## Run events through the whole pipeline, kill its leader, change a projection (STAY=yes to keep it up)
+demo: build ## Run events through the whole pipeline, kill its leader, change a projection, erase a person (STAY=yes to keep it up)
 	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(STAY),--stay --logs $(BIN)/demo)
 
 .PHONY: build

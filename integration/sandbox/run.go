@@ -51,6 +51,8 @@ type Result struct {
 	Rebuilds []RebuildResult
 	// RebuildP50 and RebuildP99 are the times from insert to read model in the second act.
 	RebuildP50, RebuildP99 time.Duration
+	// Erasure is the outcome of the third act; nil if it was not reached.
+	Erasure *ErasureResult
 }
 
 // errStalled ends a run that makes no progress.
@@ -148,6 +150,9 @@ func (r *run) scenario(ctx context.Context, result *Result) error {
 	err := r.failover(ctx, events[:first], result)
 	if err == nil {
 		err = r.change(ctx, events[first:], result)
+	}
+	if err == nil {
+		result.Erasure, err = r.erase(ctx)
 	}
 	if err != nil && !errors.Is(err, errStalled) {
 		return err

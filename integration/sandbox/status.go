@@ -17,6 +17,7 @@ const (
 	phaseFailover   Phase = "failover"
 	phaseRebuilding Phase = "rebuilding"
 	phaseVerifying  Phase = "verifying"
+	phaseErasing    Phase = "erasing"
 	phaseComparing  Phase = "comparing"
 	phaseDone       Phase = "done"
 )

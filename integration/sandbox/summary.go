@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -34,6 +35,9 @@ func (r *Result) Print(out io.Writer) {
 	fmt.Fprintln(out)
 	for _, row := range rows {
 		fmt.Fprintf(out, "%-*s  %s\n", width, row[0], row[1])
+	}
+	if e := r.Erasure; e != nil {
+		fmt.Fprintf(out, "\nprojector erase --aggregate %s …\n%s\n", e.Person, strings.TrimSpace(e.Printed))
 	}
 	for _, problem := range r.Problems() {
 		fmt.Fprintf(out, "wrong: %s\n", problem)
@@ -69,6 +73,9 @@ func (r *Result) Problems() []string {
 	}
 	for i := range r.Rebuilds {
 		problems = append(problems, r.Rebuilds[i].problems()...)
+	}
+	if e := r.Erasure; e != nil && e.Status != 0 {
+		add("projector erase ended with status %d", e.Status)
 	}
 	problems = append(problems, r.Report.Findings...)
 	if more := r.Report.Wrong() - len(r.Report.Findings); more > 0 {

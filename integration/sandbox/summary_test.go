@@ -35,6 +35,19 @@ func TestResultOK(t *testing.T) {
 	}
 }
 
+// An erasure that leaves something is a problem, and the places are printed.
+func TestResultWithAnErasure(t *testing.T) {
+	t.Parallel()
+	for status, ok := range map[int]bool{0: true, 1: false} {
+		result := sandbox.Result{Report: &verify.Report{Expected: 1, Right: 1}, Erasure: &sandbox.ErasureResult{Person: "user-1", Printed: "PLACE\n", Status: status}}
+		var out strings.Builder
+		result.Print(&out)
+		if result.OK() != ok || !strings.Contains(out.String(), "erase --aggregate user-1 …\nPLACE\n") {
+			t.Errorf("status %d: OK is %t, and the summary is %s", status, result.OK(), out.String())
+		}
+	}
+}
+
 // The second act succeeded if readers saw whole collections only, and if exactly the
 // falsified document was found.
 func TestRebuildResultOK(t *testing.T) {

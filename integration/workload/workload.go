@@ -41,6 +41,17 @@ type Workload struct {
 	Oracle
 	// Change is a second version of the projections; nil if there is none.
 	Change *Change
+	// Erasure says which personal data the workload has; nil if it has none.
+	Erasure *Erasure
+}
+
+// Erasure says where the personal data of a workload are.
+type Erasure struct {
+	// Collection has a read model of each person, and Values are its fields with personal data.
+	Collection string
+	Values     []string
+	// Mask are the fields of the events with personal data.
+	Mask []string
 }
 
 // Oracle computes the expected read models.

@@ -1,6 +1,6 @@
 // Command sandbox runs events through the whole pipeline on this machine, with stand-ins
 // for MongoDB and Service Bus, kills the leading publisher, changes a projection while
-// events arrive, and checks every read model. Run it with `make demo`.
+// events arrive, erases a person, and checks every read model. Run it with `make demo`.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 var info = cli.Info{
 	Name:        "sandbox",
-	Description: "Run events through the whole pipeline on this machine, kill the leader, change a projection while events arrive, and check every read model.",
+	Description: "Run events through the whole pipeline on this machine, kill the leader, change a projection while events arrive, erase a person, and check every read model.",
 }
 
 func main() { program.Main(info.Name, run) }

@@ -50,6 +50,9 @@ func WithViews(n int, seed uint64) *workload.Workload {
 		Name: "shop", Events: g.events[:n], Projections: projections,
 		Collections: []string{users, orders, items},
 		Oracle:      workload.Oracle{Fold: fold, Views: views(foldSales)},
+		Erasure: &workload.Erasure{
+			Collection: users, Values: []string{"name", "email"}, Mask: []string{"payload.name", "payload.email", "payload.newEmail"},
+		},
 		Change: &workload.Change{
 			Projections: changed,
 			Oracle:      workload.Oracle{Fold: foldChanged, Views: views(foldChangedSales)},
