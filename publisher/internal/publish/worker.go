@@ -26,8 +26,7 @@ type worker struct {
 	messages []*event.Message
 	tickets  []uint64
 	failure  failure // of the last send
-	// bodies is the length of the batch's bodies, reserved is what of the budget they use.
-	bodies, reserved int64
+	reserved int64   // of the budget for bodies
 
 	slowTimer *time.Timer
 	slowNoted chan struct{} // gets a token when the timer's function has run
@@ -149,9 +148,9 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	w.watchSlow()
 	sendCtx, cancel := context.WithTimeout(ctx, w.d.options.SendTimeout)
 	start := time.Now()
-	call := w.d.activity.begin()
+	end := w.d.activity.begin()
 	accepted, err = conn.sender.Send(sendCtx, w.messages)
-	w.d.activity.end(call)
+	end()
 	took := time.Since(start)
 	cancel()
 	if !w.slowTimer.Stop() {
@@ -213,9 +212,6 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 	d.lanes.remove(entries, oldest)
 	if accepted {
 		d.accepted++
-		d.acceptedAt = time.Now()
-		d.busyShare -= d.busyShare / busySends
-		d.lanes.topicAccepts()
 	}
 	d.notifySpace()
 	d.endDrain()
