@@ -97,6 +97,7 @@ type entry struct {
 	Building *struct {
 		Generation int64
 		State      string
+		Reason     string
 	}
 	RetiredAt *time.Time
 	History   []struct{ Generation int64 }

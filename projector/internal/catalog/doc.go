@@ -127,11 +127,9 @@
 // identified by their UUIDs,
 // because a rename keeps the UUID and a name can be used again.
 //
-// The shadow of a sharded collection gets its shard key and its zones. A rename keeps
-// both, and the UUID. The server refuses a rename over a collection with zones, so the
-// target's zones are removed just before. The shadow has the same ones. A coordinator
-// that is killed in between leaves a live collection without zones, until its successor
-// completes the rename.
+// The shadow of a sharded collection gets its shard key, and a rename keeps that. MongoDB
+// refuses a rename over a collection with zones, so a build waits until an operator has
+// removed them.
 //
 // # Owners
 //

@@ -94,7 +94,7 @@ func (s *step) replace(ctx context.Context) error {
 		promoted, err = s.rename(ctx)
 	}
 	switch {
-	case mongox.HasCode(err, mongox.CodeInvalidNamespace):
+	case mongox.HasCode(err, mongox.CodeInvalidNamespace, codeCommandFailed):
 		// It will never succeed, and the writes must not stay paused.
 		return s.fail(ctx, err.Error())
 	case err != nil || !promoted:

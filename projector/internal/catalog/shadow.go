@@ -27,9 +27,10 @@ func NewShadows(db *mongo.Database) *Shadows {
 }
 
 // Prepare creates the shadow collection, if it does not exist, with the options, the
-// indexes, the shard key and the zones of the collection like, if that exists, but without
-// its default collation. It returns the shadow's UUID. An existing shadow gets what has changed since it was created: the
-// validator, the indexes and the zones. That can take as long as the indexes are built.
+// indexes and the shard key of the collection like, if that exists, but without its default
+// collation. It returns the shadow's UUID. An existing shadow gets what has changed since it
+// was created: the validator and the indexes. That can take as long as the indexes are built.
+// Prepare fails while the collection like has zones.
 func (s *Shadows) Prepare(ctx context.Context, shadow, like string) (bson.Binary, error) {
 	model, err := s.specification(ctx, like)
 	if err != nil {
@@ -201,20 +202,13 @@ func (s *Shadows) Where(ctx context.Context, uuid bson.Binary) (string, error) {
 // the same operation if drop is set; otherwise nothing is renamed. A missing collection
 // from is not an error.
 func (s *Shadows) Rename(ctx context.Context, from, to string, drop bool) error {
-	err := s.rename(ctx, from, to, drop)
-	if drop && mongox.HasCode(err, codeCommandFailed) {
-		err = s.renameOverZones(ctx, from, to, err)
-	}
+	err := mongox.Change(ctx, s.admin(), bson.D{
+		{Key: "renameCollection", Value: s.namespace(from)}, {Key: "to", Value: s.namespace(to)}, {Key: "dropTarget", Value: drop},
+	})
 	if err != nil && !mongox.HasCode(err, mongox.CodeNamespaceNotFound) && (drop || !mongox.HasCode(err, mongox.CodeNamespaceExists)) {
 		return fmt.Errorf("rename collection %s to %s: %w", from, to, err)
 	}
 	return nil
-}
-
-func (s *Shadows) rename(ctx context.Context, from, to string, drop bool) error {
-	return mongox.Change(ctx, s.admin(), bson.D{
-		{Key: "renameCollection", Value: s.namespace(from)}, {Key: "to", Value: s.namespace(to)}, {Key: "dropTarget", Value: drop},
-	})
 }
 
 // UUID returns the UUID of a collection; nil if it does not exist.

@@ -1,11 +1,9 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -25,17 +23,6 @@ type sharding struct {
 	// Dropped and Unsplittable are set for collections that are not sharded.
 	Dropped      bool `bson:"dropped"`
 	Unsplittable bool `bson:"unsplittable"`
-}
-
-// zone is a range of shard keys in a zone, as in config.tags.
-type zone struct {
-	Min  bson.Raw `bson:"min"`
-	Max  bson.Raw `bson:"max"`
-	Name string   `bson:"tag"`
-}
-
-func (z zone) equal(other zone) bool {
-	return z.Name == other.Name && bytes.Equal(z.Min, other.Min) && bytes.Equal(z.Max, other.Max)
 }
 
 // throughMongos reports whether the database is in a sharded cluster.
@@ -61,13 +48,7 @@ func (s *Shadows) copySharding(ctx context.Context, shadow, like string) error {
 	if err != nil || model == nil {
 		return err
 	}
-	// Set the zones before sharding, so that the server creates the first chunks on the
-	// zones' shards.
-	zones, err := s.zones(ctx, like)
-	if err != nil {
-		return err
-	}
-	if err := s.setZones(ctx, shadow, zones); err != nil {
+	if err := s.refuseZones(ctx, like); err != nil {
 		return err
 	}
 	if err := s.admin().RunCommand(ctx, bson.D{
@@ -99,69 +80,14 @@ func (s *Shadows) sharding(ctx context.Context, collection string) (*sharding, e
 	return nil, fmt.Errorf("read the shard key of collection %s, so that the collection of its next generation can have it: %w; give the user the role clusterMonitor", collection, err)
 }
 
-// zones reads the zones of a collection.
-func (s *Shadows) zones(ctx context.Context, collection string) ([]zone, error) {
-	tags := s.db.Client().Database("config").Collection("tags")
-	zones, err := mongox.All[zone](ctx, tags)(tags.Find(ctx, bson.D{{Key: "ns", Value: s.namespace(collection)}}))
-	if err != nil {
-		return nil, fmt.Errorf("read the zones of collection %s: %w; give the user the role clusterMonitor", collection, err)
+// refuseZones fails if a collection has zones: MongoDB renames no collection over it.
+func (s *Shadows) refuseZones(ctx context.Context, collection string) error {
+	err := s.db.Client().Database("config").Collection("tags").FindOne(ctx, bson.D{{Key: "ns", Value: s.namespace(collection)}}).Err()
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the zones of collection %s: %w; give the user the role clusterMonitor", collection, err)
 	}
-	return zones, nil
-}
-
-// setZones changes the zones of a collection to exactly the given ones.
-func (s *Shadows) setZones(ctx context.Context, collection string, want []zone) error {
-	have, err := s.zones(ctx, collection)
-	if err != nil {
-		return err
-	}
-	for _, z := range have {
-		if !slices.ContainsFunc(want, z.equal) {
-			if err := s.assign(ctx, collection, z, nil); err != nil {
-				return err
-			}
-		}
-	}
-	for _, z := range want {
-		if !slices.ContainsFunc(have, z.equal) {
-			if err := s.assign(ctx, collection, z, z.Name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// assign adds a range to the zone with the name, or removes it from its zone if name is
-// nil.
-func (s *Shadows) assign(ctx context.Context, collection string, z zone, name any) error {
-	err := s.admin().RunCommand(ctx, bson.D{
-		{Key: "updateZoneKeyRange", Value: s.namespace(collection)}, {Key: "min", Value: z.Min}, {Key: "max", Value: z.Max}, {Key: "zone", Value: name},
-	}).Err()
-	if err != nil {
-		return fmt.Errorf("set the zone %s of collection %s: %w; give the user the role clusterManager", z.Name, collection, err)
-	}
-	return nil
-}
-
-// renameOverZones repeats a rename that the server may have refused because the target
-// has zones. Afterwards the collection has the zones of from, which the rename keeps.
-func (s *Shadows) renameOverZones(ctx context.Context, from, to string, refused error) error {
-	if mongos, err := s.throughMongos(ctx); err != nil || !mongos {
-		return refused
-	}
-	zones, err := s.zones(ctx, to)
-	if err != nil || len(zones) == 0 {
-		return errors.Join(refused, err)
-	}
-	if err := s.setZones(ctx, to, nil); err != nil {
-		return err
-	}
-	err = s.rename(ctx, from, to, true)
-	if mongox.HasCode(err, mongox.CodeNamespaceNotFound) {
-		// Another coordinator has renamed it meanwhile, so the removed zones were those
-		// of the new collection.
-		return s.setZones(ctx, to, zones)
-	}
-	return err
+	return fmt.Errorf("collection %s has zones, and MongoDB cannot replace it: remove them (sh.removeRangeFromZone), and set them again when the new generation is live", collection)
 }

@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
@@ -46,31 +45,6 @@ func sharded(t *testing.T, db *mongo.Database, collection string) entry {
 		t.Fatal(err)
 	}
 	return append(found, entry{})[0]
-}
-
-// zones reads the zones of a collection.
-func zones(t *testing.T, db *mongo.Database, collection string) []bson.D {
-	t.Helper()
-	var found []bson.D
-	cursor, err := db.Client().Database("config").Collection("tags").Find(t.Context(), bson.D{{Key: "ns", Value: db.Name() + "." + collection}}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "ns", Value: 0}}))
-	if err == nil {
-		err = cursor.All(t.Context(), &found)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
-// zoned adds a range of keys of the collection users to a zone, or removes it if zone is
-// nil.
-func zoned(t *testing.T, db *mongo.Database, low, high any, zone any) {
-	t.Helper()
-	order(t, db, bson.D{{Key: "addShardToZone", Value: "shard-0"}, {Key: "zone", Value: "eu"}})
-	order(t, db, bson.D{
-		{Key: "updateZoneKeyRange", Value: db.Name() + ".users"}, {Key: "zone", Value: zone},
-		{Key: "min", Value: bson.D{{Key: "_id", Value: low}}}, {Key: "max", Value: bson.D{{Key: "_id", Value: high}}},
-	})
 }
 
 func TestShadowOfAShardedCollectionIsSharded(t *testing.T) {
@@ -146,42 +120,21 @@ func indexes(t *testing.T, db *mongo.Database, collection string) []bson.M {
 	return found
 }
 
-// The server refuses renames over a collection with zones.
-func TestZonesAreCopiedAndSurviveThePromotion(t *testing.T) {
+// MongoDB refuses renames over a collection with zones.
+func TestBuildWaitsWhileTheLiveCollectionHasZones(t *testing.T) {
 	t.Parallel()
 	db := mongos.Database(t)
 	shard(t, db, "users", bson.D{{Key: "_id", Value: 1}})
-	zoned(t, db, "a", "m", "eu")
-	zoned(t, db, "m", bson.MaxKey{}, "eu")
-	want := zones(t, db, "users")
+	order(t, db, bson.D{{Key: "addShardToZone", Value: "shard-0"}, {Key: "zone", Value: "eu"}})
 	s := catalog.NewShadows(db)
-	const made = "users.generation-2"
-	if _, err := s.Prepare(t.Context(), made, "users"); err != nil {
-		t.Fatal(err)
-	}
-	if got := zones(t, db, made); len(want) != 2 || !reflect.DeepEqual(got, want) {
-		t.Errorf("the shadow has the zones %v, want %v", got, want)
-	}
-	// The zones change before the preparation is repeated.
-	zoned(t, db, "a", "m", nil)
-	zoned(t, db, "a", "k", "eu")
-	want = zones(t, db, "users")
-	if _, err := s.Prepare(t.Context(), made, "users"); err != nil {
-		t.Fatal(err)
-	}
-	if got := zones(t, db, made); !reflect.DeepEqual(got, want) {
-		t.Errorf("the shadow has the zones %v, want %v", got, want)
-	}
-	for range 2 {
-		if err := s.Rename(t.Context(), made, "users", true); err != nil {
-			t.Fatal(err)
+	for _, zone := range []any{"eu", nil} {
+		order(t, db, bson.D{
+			{Key: "updateZoneKeyRange", Value: db.Name() + ".users"}, {Key: "zone", Value: zone},
+			{Key: "min", Value: bson.D{{Key: "_id", Value: "a"}}}, {Key: "max", Value: bson.D{{Key: "_id", Value: "m"}}},
+		})
+		if _, err := s.Prepare(t.Context(), "users.generation-2", "users"); (err == nil) != (zone == nil) || err != nil && !strings.Contains(err.Error(), "users has zones") {
+			t.Errorf("with the zone %v: %v", zone, err)
 		}
-		if got := zones(t, db, "users"); !reflect.DeepEqual(got, want) {
-			t.Errorf("the new collection has the zones %v, want %v", got, want)
-		}
-	}
-	if got := zones(t, db, made); len(got) > 0 {
-		t.Errorf("zones of the shadow are left: %v", got)
 	}
 }
 
@@ -204,30 +157,5 @@ func TestUnreadableShardKeyIsAnErrorOnlyIfSharded(t *testing.T) {
 	}
 	if _, err := s.Prepare(t.Context(), "users.generation-2", "users"); err == nil || !strings.Contains(err.Error(), "give the user the role clusterMonitor") {
 		t.Errorf("a sharded collection: %v", err)
-	}
-}
-
-// A coordinator is suspended between the refused rename and the removal of the zones.
-// Meanwhile its successor renames the collection, so the coordinator removes the zones of
-// the new collection and must restore them.
-func TestLateCoordinatorRestoresTheZones(t *testing.T) {
-	t.Parallel()
-	failed := func(code int) bson.D { return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: code}} }
-	ok := bson.D{{Key: "ok", Value: 1}}
-	tags := func(found ...any) bson.D {
-		return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "config.tags"}, {Key: "firstBatch", Value: append(bson.A{}, found...)}}}}
-	}
-	tag := bson.D{{Key: "min", Value: bson.D{{Key: "_id", Value: "a"}}}, {Key: "max", Value: bson.D{{Key: "_id", Value: "m"}}}, {Key: "tag", Value: "eu"}}
-	server := mongotest.NewReplies(t, failed(125), append(bson.D{{Key: "msg", Value: "isdbgrid"}}, ok...), tags(tag), tags(tag), ok, failed(26), tags(), ok)
-	if err := catalog.NewShadows(server.Client.Database("shop")).Rename(t.Context(), "users.generation-2.promotion-1", "users", true); err != nil {
-		t.Fatal(err)
-	}
-	if n := server.Commands(); n != 8 {
-		t.Fatalf("%d commands, want 8", n)
-	}
-	for i, want := range map[int]string{4: `"zone":null`, 7: `"zone":"eu"`} {
-		if command := server.Command(t, i); !strings.Contains(command, "updateZoneKeyRange") || !strings.Contains(command, want) {
-			t.Errorf("command %d is %s, want %s", i, command, want)
-		}
 	}
 }
