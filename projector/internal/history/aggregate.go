@@ -84,20 +84,7 @@ func (w *Workers) look(ctx context.Context, t *engine.Target, a *aggregate) (fin
 		if err != nil {
 			return nil, nil, err
 		}
-		if after != before {
-			continue // It was parked meanwhile, or resumed.
-		}
-		if late.Kind == Parked {
-			return nil, late, nil
-		}
-		// Between the two answers the aggregate may have been parked and resumed. The
-		// result counts only if the watermark has not changed meanwhile.
-		again, err := w.load(ctx, u)
-		if err != nil {
-			return nil, nil, err
-		}
-		w.Store.Release([]model.State{again})
-		if again.Watermark == late.Watermark && (again.Document == nil) == (state.Document == nil) {
+		if after == before { // It was not parked meanwhile, nor resumed.
 			return nil, late, nil
 		}
 	}

@@ -3,12 +3,8 @@ package history
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -25,13 +21,13 @@ import (
 func (w *Workers) Refold(ctx context.Context, t *engine.Target, aggregateID string, floor int64) error {
 	for range maxRepairs {
 		known, err := w.Events.Known(ctx, []string{aggregateID})
-		var done bool
+		a, done := &aggregate{id: aggregateID, raw: known[aggregateID]}, false
 		switch {
 		case err != nil:
-		case known[aggregateID].Type == 0:
+		case a.raw.Type == 0:
 			done, err = w.forgetOnce(ctx, t.Unit(aggregateID), t)
 		default:
-			done, err = w.refoldOnce(ctx, t, aggregateID, &floor)
+			done, err = w.refoldOnce(ctx, t, a, &floor)
 		}
 		if err != nil {
 			return fmt.Errorf("fold the aggregate again into %s: %w", t, err)
@@ -49,7 +45,7 @@ func (w *Workers) forgetOnce(ctx context.Context, u model.Unit, t *engine.Target
 	write := model.Write{Unit: u, Kind: model.MoveWatermark, To: model.Erased, View: t.Projection.View(), Building: t.Building}
 	if !u.Parts {
 		// The watermark comes first: otherwise a message could create the document anew.
-		if ok, err := w.writeRefolded(ctx, write); err != nil || !ok {
+		if ok, err := w.write(ctx, write); err != nil || !ok {
 			return false, err
 		}
 		if err := w.Repairer.Remove(ctx, u); err != nil {
@@ -68,12 +64,12 @@ func (w *Workers) forgetOnce(ctx context.Context, u model.Unit, t *engine.Target
 		return state.Document == nil && state.Foreign == nil, nil
 	}
 	write.From, write.UpdatedAt = state.Watermark, state.UpdatedAt
-	return w.writeRefolded(ctx, write)
+	return w.write(ctx, write)
 }
 
 // refoldOnce makes one attempt. If another writer was faster, it returns false.
-func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, id string, floor *int64) (done bool, err error) {
-	u := t.Unit(id)
+func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate, floor *int64) (done bool, err error) {
+	u := t.Unit(a.id)
 	state, err := w.load(ctx, u)
 	if err != nil {
 		return false, err
@@ -85,83 +81,34 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, id string, f
 		}
 	}
 	raise(state.Watermark)
-	if document := state.Document != nil; document && !u.Parts {
-		w.Store.Release([]model.State{state})
-		if ok, err := w.Repairer.SetAside(ctx, u, state.Watermark); err != nil || !ok {
-			return false, err
-		}
-		if state, err = w.load(ctx, u); err != nil {
-			return false, err
-		}
+	w.Store.Release([]model.State{state})
+	state, ok, err := w.loadAside(ctx, u, state.Watermark, state.Document != nil)
+	if err != nil || !ok {
+		return false, err
 	}
 	defer w.Store.Release([]model.State{state})
-	switch {
-	case state.Err != nil:
-		return false, fmt.Errorf("%w; delete the document by hand, and repeat the command", state.Err)
-	case state.Unavailable != nil:
-		return false, state.Unavailable
-	case state.Document != nil && !u.Parts:
+	if state.Document != nil && !u.Parts {
 		return false, nil // A live writer has replaced the document that was set aside.
 	}
 	if f := state.Foreign; f != nil {
 		raise(f.Watermark)
 	}
-	// The events must be read after SetAside: see readmodel.Repairer.
-	fold, failed, raw, err := w.foldAll(ctx, t, id)
+	fold, failed, err := w.foldFrom(ctx, t, a, nil, 1, true)
 	if err != nil {
 		return false, err
 	}
-	if failed != nil {
-		if err := w.park(ctx, u, raw, &Finding{Head: *floor}, failed); err != nil {
-			return false, err
-		}
+	if err := w.park(ctx, u, a.raw, *floor, failed); err != nil {
+		return false, err
 	}
-	write, ok := refolded(u, t, fold, state, failed == nil, *floor)
+	write, changes := refolded(u, t, fold, state, failed == nil, *floor)
 	switch {
-	case !ok && state.Foreign == nil:
+	case !changes && state.Foreign == nil:
 		return true, nil
-	case !ok:
+	case !changes:
 		_, err := w.Repairer.RemoveForeign(ctx, u, *state.Foreign)
 		return err == nil, err
 	}
-	return w.writeRefolded(ctx, write)
-}
-
-// writeRefolded writes, and reports whether the write took effect.
-func (w *Workers) writeRefolded(ctx context.Context, write model.Write) (bool, error) {
-	written, err := w.Store.Write(ctx, []model.Write{write})
-	if err != nil {
-		return false, err
-	}
-	switch written[0].Status {
-	case model.Applied:
-		return true, nil
-	case model.Rejected, model.Conflict:
-		return false, errors.New(WithoutValues(written[0].Err))
-	}
-	if errors.Is(written[0].Err, model.ErrSuperseded) {
-		return false, written[0].Err
-	}
-	return false, nil
-}
-
-// foldAll folds the events that the store has, up to one that cannot be folded. Deleted events are
-// no gap here.
-func (w *Workers) foldAll(ctx context.Context, t *engine.Target, id string) (fold *projection.Accumulator, failed error, raw bson.RawValue, err error) {
-	known, err := w.Events.Known(ctx, []string{id})
-	if err != nil {
-		return nil, nil, raw, err
-	}
-	a := aggregate{id: id, raw: known[id]}
-	fold = t.Projection.Begin(nil, 0)
-	err = w.readFrom(ctx, &a, 1, bson.Timestamp{}, func(events []*event.Event) {
-		if failed == nil {
-			if e := fold.Add(events); e != nil {
-				failed = e
-			}
-		}
-	})
-	return fold, failed, a.raw, err
+	return w.write(ctx, write)
 }
 
 // refolded returns the write that gives a unit the result of the fold; false if there is nothing to

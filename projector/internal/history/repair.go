@@ -71,23 +71,11 @@ func (w *Workers) repair(ctx context.Context, t *engine.Target, a *aggregate) er
 // repairOnce makes one attempt. If another writer was faster, it returns nil.
 func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate, f *Finding) error {
 	u := t.Unit(a.id)
-	if f.wrongContent && f.Kind != Missing && !u.Parts {
-		if ok, err := w.Repairer.SetAside(ctx, u, f.Watermark); err != nil || !ok {
-			return err
-		}
-	}
-	// The repair must use only reads after SetAside: see readmodel.Repairer.
-	state, err := w.load(ctx, u)
-	if err != nil {
+	state, ok, err := w.loadAside(ctx, u, f.Watermark, f.wrongContent && f.Kind != Missing)
+	if err != nil || !ok {
 		return err
 	}
 	defer w.Store.Release([]model.State{state})
-	switch {
-	case state.Err != nil:
-		return fmt.Errorf("the document cannot be loaded, so it cannot be guarded: %w; delete it by hand, and verify again", state.Err)
-	case state.Unavailable != nil:
-		return errNewer(state.Unavailable)
-	}
 	stored, from := state.Document, state.Watermark+1
 	// Nothing is folded on a foreign document, nor on a wrong part: the write of a part is guarded
 	// by the time of its last change, so no writer continues from the wrong one. If a side
@@ -96,9 +84,15 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if state.Foreign != nil || f.wrongContent && (u.Parts || stored == nil) {
 		stored, from = nil, 1
 	}
-	fold, err := w.foldFrom(ctx, t, a, f, stored, from)
-	if err != nil {
+	fold, failed, err := w.foldFrom(ctx, t, a, stored, from, false)
+	if err == nil {
+		err = w.park(ctx, u, a.raw, f.Head, failed)
+	}
+	switch {
+	case err != nil:
 		return err
+	case failed != nil && fold.Last() == 0:
+		return failed
 	}
 	write, ok := fold.Write(u, state)
 	switch {
@@ -111,22 +105,46 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 		return err
 	}
 	write.Building = t.Building
-	return w.write(ctx, write)
+	// If the write did not take effect, the next check finds out.
+	_, err = w.write(ctx, write)
+	return err
 }
 
-// foldFrom folds the aggregate's events from an id on into a stored document. If the
-// first of them cannot be folded, it returns an error. If a later one cannot, it
-// returns the fold of the events before it. In both cases the aggregate is parked.
-func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, f *Finding, stored []byte, from int64) (*projection.Accumulator, error) {
-	fold := t.Projection.Begin(stored, 0)
+// loadAside sets the document with the watermark aside, if aside is set, and loads what the unit
+// has then. It returns false if another writer was faster. The events must be read after it: see
+// readmodel.Repairer.
+func (w *Workers) loadAside(ctx context.Context, u model.Unit, watermark int64, aside bool) (model.State, bool, error) {
+	if aside && !u.Parts {
+		if ok, err := w.Repairer.SetAside(ctx, u, watermark); err != nil || !ok {
+			return model.State{}, false, err
+		}
+	}
+	state, err := w.load(ctx, u)
+	switch {
+	case err != nil:
+		return state, false, err
+	case state.Err != nil:
+		err = fmt.Errorf("the document cannot be loaded, so it cannot be guarded: %w; delete it by hand, and repeat the command", state.Err)
+	case state.Unavailable != nil:
+		err = errNewer(state.Unavailable)
+	default:
+		return state, true, nil
+	}
+	w.Store.Release([]model.State{state})
+	return state, false, err
+}
+
+// foldFrom folds the aggregate's events from an id on into a stored document, up to one that
+// cannot be folded: failed says why. With holes, events can be missing.
+func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64, holes bool) (fold *projection.Accumulator, failed, err error) {
+	fold = t.Projection.Begin(stored, 0)
 	next := from
-	var failed error
-	err := w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
+	err = w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
 		if failed != nil {
 			return
 		}
 		for i, ev := range events {
-			if ev.EventID != next {
+			if ev.EventID != next && !holes {
 				failed = fmt.Errorf("the event store lacks event %d", next)
 				events = events[:i]
 				break
@@ -137,20 +155,11 @@ func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, 
 			failed = err
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := w.park(ctx, t.Unit(a.id), a.raw, f, failed); err != nil {
-		return nil, err
-	}
-	if failed != nil && fold.Last() == 0 {
-		return nil, failed
-	}
-	return fold, nil
+	return fold, failed, err
 }
 
-// park parks an aggregate at the event that cannot be folded.
-func (w *Workers) park(ctx context.Context, u model.Unit, raw bson.RawValue, f *Finding, failed error) error {
+// park parks an aggregate at the event that cannot be folded, unless failed has another reason.
+func (w *Workers) park(ctx context.Context, u model.Unit, raw bson.RawValue, head int64, failed error) error {
 	cause, poison := errors.AsType[*projection.Error](failed)
 	if !poison {
 		return nil
@@ -159,20 +168,22 @@ func (w *Workers) park(ctx context.Context, u model.Unit, raw bson.RawValue, f *
 	if err != nil || at.EventID == cause.EventID {
 		return err
 	}
-	return w.Parking.Park(ctx, []model.Marker{cause.Marker(u, raw, max(f.Head, cause.EventID))})
+	return w.Parking.Park(ctx, []model.Marker{cause.Marker(u, raw, max(head, cause.EventID))})
 }
 
-// write writes with the same guards as every writer.
-func (w *Workers) write(ctx context.Context, write model.Write) error {
+// write writes with the same guards as every writer, and reports whether the write took effect.
+func (w *Workers) write(ctx context.Context, write model.Write) (bool, error) {
 	written, err := w.Store.Write(ctx, []model.Write{write})
 	if err != nil {
-		return fmt.Errorf("write %s: %w", write.AggregateID, err)
+		return false, fmt.Errorf("write %s: %w", write.AggregateID, err)
 	}
-	switch written[0].Status {
-	case model.Rejected, model.Conflict:
-		return fmt.Errorf("write %s: %w", write.AggregateID, written[0].Err)
+	switch status, err := written[0].Status, written[0].Err; {
+	case status == model.Applied:
+		return true, nil
+	case status == model.Rejected, status == model.Conflict:
+		return false, fmt.Errorf("write %s: %s", write.AggregateID, WithoutValues(err))
+	case errors.Is(err, model.ErrSuperseded):
+		return false, err
 	}
-	// The write was applied, another writer was faster, or the outcome is unknown. The
-	// next check finds out.
-	return nil
+	return false, nil
 }

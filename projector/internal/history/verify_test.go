@@ -146,7 +146,7 @@ var falsifications = map[string]struct {
 	"another field":        {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$set", one("more", nil)) }, "a", Different, ""},
 	"a missing field":      {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$unset", one("n", "")) }, "a", Different, ""},
 	"no watermark": {
-		func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$unset", one("lastEventId", "")) }, "a", Different, "delete it by hand, and verify again",
+		func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$unset", one("lastEventId", "")) }, "a", Different, "delete it by hand, and repeat the command",
 	},
 	"a watermark beyond the last event": {
 		func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$set", one("lastEventId", int64(1000))) }, "a", Extra, "beyond the last event in the store, 3",
