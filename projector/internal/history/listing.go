@@ -18,8 +18,6 @@ const watermarksCollection = "watermarks"
 // Database lists documents and side watermarks in the database of the read models.
 type Database struct{ db *mongo.Database }
 
-var _ Listing = (*Database)(nil)
-
 // NewDatabase makes a listing of the read models' database. It sets the read concern and
 // the read preference itself.
 func NewDatabase(db *mongo.Database) *Database {
@@ -27,7 +25,8 @@ func NewDatabase(db *mongo.Database) *Database {
 		SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))}
 }
 
-// Documents lists documents in the order of their _id. The filter matches only strings.
+// Documents returns the string ids of at most limit documents after the given id, in order. Fewer
+// than limit means that there are no more.
 func (d *Database) Documents(ctx context.Context, u model.Unit, after string, limit int) ([]string, error) {
 	ids, err := d.list(ctx, u.Collection, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
 	if err != nil {
@@ -36,7 +35,7 @@ func (d *Database) Documents(ctx context.Context, u model.Unit, after string, li
 	return texts(ids), nil
 }
 
-// Listed lists the documents with one of these _ids.
+// Listed returns those of the ids that Documents lists.
 func (d *Database) Listed(ctx context.Context, u model.Unit, ids []string) ([]string, error) {
 	found, err := d.list(ctx, u.Collection, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, len(ids))
 	if err != nil {
@@ -45,7 +44,7 @@ func (d *Database) Listed(ctx context.Context, u model.Unit, ids []string) ([]st
 	return texts(found), nil
 }
 
-// Odd lists documents whose _id is not a string.
+// Odd returns the _ids that are not strings, as Extended JSON, at most limit.
 func (d *Database) Odd(ctx context.Context, u model.Unit, limit int) ([]string, error) {
 	ids, err := d.list(ctx, u.Collection, bson.D{{Key: "_id", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "string"}}}}}}, limit)
 	if err != nil {
@@ -58,7 +57,8 @@ func (d *Database) Odd(ctx context.Context, u model.Unit, limit int) ([]string, 
 	return found, nil
 }
 
-// Watermarks lists side watermarks in the order of their _id.
+// Watermarks returns the aggregate ids of at most limit side watermarks of the unit after the given
+// id, in order.
 func (d *Database) Watermarks(ctx context.Context, u model.Unit, after string, limit int) ([]string, error) {
 	bound := func(aggregateID any) bson.D {
 		id := bson.D{{Key: "projection", Value: u.Projection}, {Key: "aggregateId", Value: aggregateID}}

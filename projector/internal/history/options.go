@@ -54,34 +54,15 @@ type Parking interface {
 	Park(ctx context.Context, markers []model.Marker) error
 }
 
-// Listing lists the aggregates that have a document or a side watermark.
-type Listing interface {
-	// Documents returns the string ids of at most limit documents after the given id, in
-	// order. Fewer than limit means that there are no more.
-	Documents(ctx context.Context, u model.Unit, after string, limit int) ([]string, error)
-	// Listed returns those of the ids that Documents lists.
-	Listed(ctx context.Context, u model.Unit, ids []string) ([]string, error)
-	// Odd returns the _ids that are not strings, as Extended JSON, at most limit.
-	Odd(ctx context.Context, u model.Unit, limit int) ([]string, error)
-	// Watermarks returns the aggregate ids of at most limit side watermarks of the unit
-	// after the given id, in order.
-	Watermarks(ctx context.Context, u model.Unit, after string, limit int) ([]string, error)
-}
-
-// Findings stores findings.
-type Findings interface {
-	Put(ctx context.Context, f Finding) error
-}
-
 // Options configure the workers of a process.
 type Options struct {
 	Events   Events
 	Store    Store
 	Repairer Repairer
 	Parking  Parking
-	Listing  Listing
+	Listing  *Database
 	Views    Views
-	Findings Findings
+	Findings *FindingStore
 
 	// Targets returns the generations that this process serves, and Engine continues their
 	// aggregates from their watermarks. A command that only verifies has neither.

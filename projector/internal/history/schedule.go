@@ -31,18 +31,9 @@ const (
 	beats = 12
 )
 
-// Sweeps are the requests of a [Scheduler] about jobs: a [job.Store].
-type Sweeps interface {
-	Latest(ctx context.Context, kind job.Kind) (map[string]job.Latest, error)
-	Create(ctx context.Context, j job.Job) (job.Job, error)
-	Supersede(ctx context.Context, projection string, kinds []job.Kind, keep, reason string) (int, error)
-}
-
-var _ Sweeps = (*job.Store)(nil)
-
 // SchedulerOptions configure a [Scheduler].
 type SchedulerOptions struct {
-	Jobs Sweeps
+	Jobs *job.Store
 	// Live returns the live generation of each projection of the pipeline, by name.
 	Live func() map[string]int64
 	// Interval is the time between the end of a sweep and the beginning of the next one.

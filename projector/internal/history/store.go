@@ -22,8 +22,6 @@ const maxFindings = 1000
 // FindingStore keeps findings in MongoDB.
 type FindingStore struct{ collection *mongo.Collection }
 
-var _ Findings = (*FindingStore)(nil)
-
 // NewFindingStore makes a store in the state database. It sets the read and write
 // concerns itself.
 func NewFindingStore(db *mongo.Database) *FindingStore {
