@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // First is the number of a projection's first generation. Stored data without a number
@@ -52,8 +50,19 @@ type Declared struct {
 	Definition
 }
 
+// Projection is the part of a compiled projection that the catalog stores: the catalog is below
+// package projection.
+type Projection interface {
+	Name() string
+	Hash() string
+	Definition() string
+	Collection() string
+	Deletes() bool
+	InCode() bool
+}
+
 // Declare returns projections as a pod declares them.
-func Declare(projections ...*projection.Projection) []Declared {
+func Declare[P Projection](projections ...P) []Declared {
 	all := make([]Declared, len(projections))
 	for i, p := range projections {
 		all[i] = Declared{p.Name(), Definition{Hash: p.Hash(), Text: p.Definition(), Collection: p.Collection(), Deletes: p.Deletes(), InCode: p.InCode()}}
