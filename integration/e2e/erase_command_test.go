@@ -1,8 +1,15 @@
 package e2e_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -64,16 +71,7 @@ func peopleAreErased(t *testing.T) {
 	})
 	before := model("people", "person-3")
 
-	run := func(code int, says string, args ...string) {
-		t.Helper()
-		out, err := s.Projector(t.Context(), append([]string{"erase"}, args...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all := string(out.Stdout) + string(out.Stderr); out.Status != code || !strings.Contains(all, says) {
-			t.Fatalf("projector erase %s: status %d, want %d and %q\n%s", strings.Join(args, " "), out.Status, code, says, all)
-		}
-	}
+	run := s.erase
 	run(2, "--why is not set", "--aggregate=person-1", "--yes")
 	run(1, "repeat it with --yes", "--aggregate=person-1", "--why=request 17")
 	run(1, "are left", "--aggregate=person-1", "--value="+masked, "--why=request 17", "--yes") // Its events have the name.
@@ -98,26 +96,7 @@ func peopleAreErased(t *testing.T) {
 		backlog, err := s.backend.Backlog()
 		return err == nil && backlog.Active == 0 && inhabitants("Mill Lane", "2")
 	})
-	for _, db := range []*mongo.Database{s.models, s.state, s.events.Database()} {
-		names, err := db.ListCollectionNames(t.Context(), bson.D{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			cursor, err := db.Collection(name).Find(t.Context(), bson.D{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for cursor.Next(t.Context()) {
-				if text := cursor.Current.String(); strings.Contains(text, masked) || strings.Contains(text, deleted) {
-					t.Errorf("collection %s has %s", name, text)
-				}
-			}
-			if err := cursor.Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	s.findNothing(masked, deleted)
 	if after := model("people", "person-3"); after != before {
 		t.Errorf("the read model of another person was %s, and is %s", before, after)
 	}
@@ -125,4 +104,154 @@ func peopleAreErased(t *testing.T) {
 		step{"projector verify --grace=5s", 0, "people, generation 1: 2 aggregates … every read model equals the fold of its events"},
 		step{"projector audit --command=erase", 0, "request 17 … sha256:"},
 	)
+}
+
+// erase runs the command, and expects its status and a text.
+func (s *scenario) erase(code int, says string, args ...string) {
+	s.t.Helper()
+	out, err := s.Projector(s.t.Context(), append([]string{"erase"}, args...)...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if all := string(out.Stdout) + string(out.Stderr); out.Status != code || !strings.Contains(all, says) {
+		s.t.Fatalf("projector erase %s: status %d, want %d and %q\n%s", strings.Join(args, " "), out.Status, code, says, all)
+	}
+}
+
+// findNothing searches all collections for texts.
+func (s *scenario) findNothing(texts ...string) {
+	s.t.Helper()
+	for _, db := range []*mongo.Database{s.models, s.state, s.events.Database()} {
+		names, err := db.ListCollectionNames(s.t.Context(), bson.D{})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, name := range names {
+			cursor, err := db.Collection(name).Find(s.t.Context(), bson.D{})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			for cursor.Next(s.t.Context()) {
+				found := cursor.Current.String()
+				if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(found, text) }) {
+					s.t.Errorf("collection %s has %s", name, found)
+				}
+			}
+			if err := cursor.Err(); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// permitsProjections are a read model and a view of the permits of a town.
+const permitsProjections = `
+projections:
+  - name: permits
+    collection: permits
+    on:
+      Confirmation of receipt: {set: {case: payload.case}}
+views:
+  - name: departments
+    collection: departments
+    from:
+      - aggregateType: Permit
+        key: state.department
+        on:
+          Confirmation of receipt: {set: {department: "payload.case == null ? 'none' : payload.case.department", from: "payload.case == null ? null : payload.case.startdate"}}
+        totals:
+          permits: {count: true}
+          first: {min: part.from}
+`
+
+// permitsFile has the events of the permits, if the machine has them.
+const permitsFile = "../../../shared/data/permits.ndjson.gz"
+
+// TestPermitsAreErased erases two of the real permits of a town, one by a mask and one after its
+// events were deleted. No collection has a value of them afterwards.
+func TestPermitsAreErased(t *testing.T) {
+	if _, err := os.Stat(permitsFile); err != nil {
+		t.Skip("the events of the permits are not on this machine: ", err)
+	}
+	scene(t, permitsAreErased)
+}
+
+func permitsAreErased(t *testing.T) {
+	t.Helper()
+	all, events := permits(t)
+	w := &workload.Workload{Name: "permits", Projections: []byte(permitsProjections), Collections: []string{"permits", "departments"}}
+	s := newScenarioOn(t, w, harness.TopicOptions{})
+	s.start(1, 1)
+	cases := int64(0)
+	of := map[string]string{} // the case of each time of beginning that occurs once
+	for _, ev := range events {
+		if ev.EventID > 1 {
+			continue
+		}
+		cases++
+		var payload struct {
+			Case struct{ StartDate string }
+		}
+		text, err := bson.Marshal(ev.Payload)
+		if err == nil {
+			err = bson.Unmarshal(text, &payload)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := payload.Case.StartDate; bytes.Count(all, []byte(at)) == 1 {
+			of[at] = ev.AggregateID
+		}
+	}
+	chosen := slices.Sorted(maps.Keys(of))
+	s.insert(events...)
+	count := func(n int64) func() bool {
+		return func() bool {
+			backlog, err := s.backend.Backlog()
+			found, e := s.models.Collection("permits").CountDocuments(t.Context(), bson.D{})
+			return err == nil && e == nil && backlog.Active == 0 && found == n
+		}
+	}
+	s.await("the read models", count(cases))
+	masked, deleted := chosen[0], chosen[len(chosen)-1]
+	s.erase(0, "nothing is left", "--aggregate="+of[masked], "--mask=payload.case", "--value="+masked, "--why=request 17", "--yes")
+	if _, err := s.events.DeleteMany(t.Context(), bson.D{{Key: "aggregateId", Value: of[deleted]}}); err != nil {
+		t.Fatal(err)
+	}
+	s.erase(0, "nothing is left", "--aggregate="+of[deleted], "--value="+deleted, "--why=request 18", "--yes")
+	s.await("the read models after the erasures", count(cases-1))
+	s.findNothing(masked, deleted)
+	s.steps(step{"projector verify --grace=5s", 0, "every read model equals the fold of its events"})
+}
+
+// permits reads the events of the permits, as text and decoded.
+func permits(t *testing.T) (all []byte, events []workload.Event) {
+	t.Helper()
+	file, err := os.Open(permitsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := gzip.NewReader(file)
+	if err == nil {
+		all, err = io.ReadAll(text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(all) {
+		var ev struct {
+			workload.Event `bson:",inline"`
+			At             string `bson:"timestamp"`
+		}
+		err := bson.UnmarshalExtJSON(line, false, &ev)
+		if err == nil {
+			ev.Event.Timestamp, err = time.Parse(time.RFC3339, ev.At)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, ev.Event)
+	}
+	return all, events
 }
