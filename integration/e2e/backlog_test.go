@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestBacklogQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	s.env["publisher-0"] = []string{"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(sender)}
 	s.env["projector-0"] = []string{
 		"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
-		"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s",
+		"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s", "PENSTOCK_BEHIND_AFTER=1s",
 	}
 	s.start(1, 1)
 	const sessions, counts = "penstock_projector_backlog_sessions", "penstock_projector_backlog_counts_total"
@@ -68,6 +69,10 @@ func TestBacklogQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	backend.Broker.SetLatency(20*time.Millisecond, 20*time.Millisecond)
 	s.insert(w.Events...)
 	shows("a backlog", sessions, 20, w.Aggregates())
+	s.await("a status that names the backlog", func() bool {
+		stdout, _ := s.projectorCommand(0, "status")
+		return strings.Contains(stdout, "behind: events have waited for up to ") && strings.Contains(stdout, " with messages, events waited up to ")
+	})
 
 	backend.Broker.SetLatency(0, 0)
 	counted := s.metric("projector", counts, "result", "ok")

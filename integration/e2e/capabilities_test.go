@@ -57,6 +57,8 @@ type (
 		Forbid(command, collection string)
 		HealStore()
 	}
+	// storeDelayer is a store that replies late on demand.
+	storeDelayer interface{ SlowStore(d time.Duration) }
 	// historyLoser is an event store that drops its oplog on demand.
 	historyLoser interface{ LoseHistory() }
 )

@@ -132,3 +132,33 @@ func refusedRegistrationIsNamed(t *testing.T) {
 		return strings.Contains(stdout, ": up for ") && !strings.Contains(stdout, "unregistered")
 	})
 }
+
+// A store that answers slowly is named, with the slowest write in the status.
+func TestSlowStoreIsNotHealthy(t *testing.T) { scene(t, slowStoreIsNotHealthy) }
+
+func slowStoreIsNotHealthy(t *testing.T) {
+	t.Helper()
+	s := newScenario(t, shop.New(events, 38))
+	store := capability[storeDelayer](s, "reply late")
+	// The publisher keeps its lease all the same.
+	s.env["publisher-0"] = []string{"PENSTOCK_LEASE_DURATION=60s", "PENSTOCK_LEASE_RENEW_DEADLINE=40s"}
+	s.start(1, 1)
+	s.load(6 * time.Minute)
+	s.awaitPublished(0.05)
+	projector := s.started[1]
+	store.SlowStore(1200 * time.Millisecond)
+	s.await("a slow store", func() bool {
+		_, text := readiness(t, projector)
+		return strings.Contains(text, "store-slow: ")
+	})
+	s.await("the same in the status", func() bool {
+		stdout, _ := s.projectorCommand(0, "status")
+		return strings.Contains(stdout, "store-slow: ") && strings.Contains(stdout, "the slowest write took ")
+	})
+	store.SlowStore(0)
+	s.invariants()
+	s.await("a fast store", func() bool {
+		_, text := readiness(t, projector)
+		return !strings.Contains(text, "store-slow")
+	})
+}

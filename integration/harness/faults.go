@@ -150,6 +150,9 @@ const (
 	projectorApp = "penstock-projector"
 )
 
+// SlowStore delays every reply of MongoDB by d.
+func (e *Embedded) SlowStore(d time.Duration) { e.Mongo.SetLatency(d) }
+
 // Forbid refuses the projectors' commands of that name on a collection because of missing
 // rights, until [Embedded.HealStore]. An empty collection stands for all.
 func (e *Embedded) Forbid(command, collection string) {

@@ -23,6 +23,7 @@ type Health struct {
 	mu      sync.Mutex
 	loops   []*Loop
 	sources []*source
+	figures map[string]func() (float64, bool)
 
 	// asking ends the context of the sources, and asked are those that run.
 	asking    context.Context //nolint:containedctx // of calls that outlast the one that starts them
@@ -54,6 +55,30 @@ func (h *Health) End() {
 	h.endAsking()
 	h.mu.Unlock()
 	h.asked.Wait()
+}
+
+// Figure adds a number to the reports of the process; see [Report]. read returns false while there
+// is none.
+func (h *Health) Figure(name string, read func() (float64, bool)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.figures == nil {
+		h.figures = map[string]func() (float64, bool){}
+	}
+	h.figures[name] = read
+}
+
+// numbers returns the figures that have a number.
+func (h *Health) numbers() map[string]float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	numbers := map[string]float64{}
+	for name, read := range h.figures {
+		if v, ok := read(); ok {
+			numbers[name] = v
+		}
+	}
+	return numbers
 }
 
 // idle is the time of the last beat of a loop that the probe ignores.

@@ -36,6 +36,10 @@ const (
 type Report struct {
 	Process string
 	Verdict Verdict
+	// Figures are the numbers of [Health.Figure].
+	Figures map[string]float64
+	// Age is the time since the report.
+	Age time.Duration
 }
 
 // Reports are the verdicts of all processes of a service, in the database of the state, for
@@ -57,7 +61,7 @@ func (r *Reports) Run(ctx context.Context, process string, h *Health, logger zer
 	id := bson.D{{Key: "service", Value: r.service}, {Key: "name", Value: r.name}, {Key: "process", Value: process}}
 	failing, cleared := false, false
 	poll.Every(ctx, reportInterval, func() {
-		err := r.put(ctx, id, h.Verdict())
+		err := r.put(ctx, id, h)
 		if err != nil && !failing && ctx.Err() == nil {
 			logger.Warn().Err(err).Msg("health not reported to the state database; \"status\" does not show the conditions of this process. Retrying")
 		}
@@ -72,11 +76,11 @@ func (r *Reports) Run(ctx context.Context, process string, h *Health, logger zer
 	_, _ = r.collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: id}})
 }
 
-func (r *Reports) put(ctx context.Context, id bson.D, v Verdict) error {
+func (r *Reports) put(ctx context.Context, id bson.D, h *Health) error {
 	ctx, cancel := mongox.Timeout(ctx, reportTimeout)
 	defer cancel()
 	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, mongo.Pipeline{{{Key: "$set", Value: bson.D{
-		{Key: "verdict", Value: mongox.Literal(v)}, {Key: "at", Value: mongox.Now},
+		{Key: "verdict", Value: mongox.Literal(h.Verdict())}, {Key: "figures", Value: mongox.Literal(h.numbers())}, {Key: "at", Value: mongox.Now},
 	}}}}, options.UpdateOne().SetUpsert(true))
 	return mongox.Explain(ctx, err)
 }
@@ -105,15 +109,19 @@ func (r *Reports) List(ctx context.Context) ([]Report, error) {
 		ID struct {
 			Process string `bson:"process"`
 		} `bson:"_id"`
-		Verdict Verdict `bson:"verdict"`
+		Verdict Verdict            `bson:"verdict"`
+		Figures map[string]float64 `bson:"figures"`
+		AgeMS   int64              `bson:"ageMs"`
 	}
-	stored, err := mongox.All[storedReport](ctx, r.collection)(r.collection.Find(ctx, r.filter("$gt", reportAge), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
+	stored, err := mongox.All[storedReport](ctx, r.collection)(r.collection.Find(ctx, r.filter("$gt", reportAge), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetProjection(bson.D{
+		{Key: "verdict", Value: 1}, {Key: "figures", Value: 1}, {Key: "ageMs", Value: bson.D{{Key: "$subtract", Value: bson.A{mongox.Now, "$at"}}}},
+	})))
 	if err != nil {
 		return nil, fmt.Errorf("read the health of the processes: %w", mongox.Explain(ctx, err))
 	}
 	reports := make([]Report, len(stored))
 	for i, s := range stored {
-		reports[i] = Report{Process: s.ID.Process, Verdict: s.Verdict}
+		reports[i] = Report{Process: s.ID.Process, Verdict: s.Verdict, Figures: s.Figures, Age: time.Duration(s.AgeMS) * time.Millisecond}
 	}
 	return reports, nil
 }

@@ -316,6 +316,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		SessionIdle:   c.SessionIdle(),
 		SessionHold:   c.Sessions.Hold,
 		SessionTenure: c.Sessions.Tenure,
+		Behind:        c.Backlog.BehindAfter,
 		DrainTimeout:  c.Process.DrainTimeout,
 		Registerer:    p.registry,
 		Logger:        p.logger,
@@ -334,6 +335,11 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 			Logger:     p.logger,
 		})
 		group.Go(func() error { return counter.Run(ctx) })
+		h.Figure(operate.FigureLimit, func() (float64, bool) { return float64(c.Backlog.Limit), true })
+		h.Figure(operate.FigureBacklog, func() (float64, bool) {
+			n, _, fresh := counter.Last()
+			return float64(n), fresh
+		})
 		deadLetters = p.deadLetters(subscription)
 		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
@@ -358,6 +364,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	}
 	watchState(h, past, deadLetters, scheduler)
 	p.watchBroker(h, acceptor)
+	p.watchDelay(h, acceptor, writer)
 	p.watchReading(h, acceptor)
 	group.Go(func() error { return past.jobs.Run(ctx) })
 	group.Go(func() error { return loader.Run(ctx) })

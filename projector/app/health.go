@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
 const (
@@ -38,7 +39,7 @@ const (
 // newConditions makes the metric of the conditions of health.
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	return obs.GaugeVec(p.registry, "penstock_projector_health_conditions",
-		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, parked, dead-letters, build-failed, build-waiting, retrying, unregistered and not-reconciled; startup, mongodb, mongodb-access, servicebus, loop-stuck and unreadable make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, behind, store-slow, parked, dead-letters, build-failed, build-waiting, retrying, unregistered and not-reconciled; startup, mongodb, mongodb-access, servicebus, loop-stuck and unreadable make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchBroker adds the condition that the broker does not answer.
@@ -63,6 +64,37 @@ func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 			Name: "retrying", State: health.Degraded,
 			Text:   fmt.Sprintf("%s settle nothing and try their events again, because a store does not answer", cli.Count(int64(n), "session")),
 			Remedy: "The log has the errors. Look at MongoDB.",
+		}}
+	}))
+}
+
+// watchDelay adds the conditions that events wait long in the subscription, and that writes are slow.
+func (p *Projector) watchDelay(h *health.Health, acceptor *drain.Acceptor, writer *readmodel.Writer) {
+	longest := func(of func() health.Durations) func() (float64, bool) {
+		return func() (float64, bool) { d := of(); return d.Longest.Seconds(), d.Count > 0 }
+	}
+	h.Figure(operate.FigureWaited, longest(acceptor.Waited))
+	h.Figure(operate.FigureWrite, longest(writer.Took))
+	h.Watch("behind", func(context.Context) []health.Condition {
+		waited := acceptor.Waited()
+		if waited.Above == 0 {
+			return nil
+		}
+		return []health.Condition{{
+			Name: "behind", State: health.Degraded,
+			Text:   fmt.Sprintf("events have waited for up to %s in the subscription (PENSTOCK_BEHIND_AFTER is %s)", waited.Longest.Round(time.Second), p.config.Backlog.BehindAfter),
+			Remedy: "Nothing is lost. Let more projectors run, or look at MongoDB if its writes are slow; after a stop, or while a history is published, wait.",
+		}}
+	})
+	h.Watch("store-slow", health.Lasting(time.Minute, func(context.Context) []health.Condition {
+		took := writer.Took()
+		if 100*took.Above <= took.Count {
+			return nil
+		}
+		return []health.Condition{{
+			Name: "store-slow", State: health.Degraded,
+			Text:   fmt.Sprintf("%d of %d writes of the last minute took longer than %s, the longest %s", took.Above, took.Count, readmodel.SlowWrite, took.Longest.Round(time.Millisecond)),
+			Remedy: "Look at MongoDB: its load, its disks, the lag of its secondaries. More projectors do not help.",
 		}}
 	}))
 }

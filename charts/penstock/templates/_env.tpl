@@ -192,6 +192,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_BUFFER_BYTES" $own.sessions.bufferBytes)
   (list "PENSTOCK_BACKLOG_INTERVAL" $own.backlog.interval)
   (list "PENSTOCK_BACKLOG_LIMIT" $own.backlog.limit)
+  (list "PENSTOCK_BEHIND_AFTER" $own.backlog.behindAfter)
   (list "PENSTOCK_REFOLD_RATE" $own.history.refoldRate)
   (list "PENSTOCK_QUERY_ADDRESS" (ternary (printf ":%d" (int64 $own.query.port)) "" $own.query.enabled))
   (list "PENSTOCK_FATAL_AFTER" $own.fatalAfter)

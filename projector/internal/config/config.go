@@ -101,6 +101,8 @@ type Sessions struct {
 type Backlog struct {
 	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the dead letters of the subscription and its sessions that have messages, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 means never."`
 	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"Largest number of sessions that is counted. A hundred sessions take one request of about ten round trips."`
+
+	BehindAfter time.Duration `name:"behind-after" env:"PENSTOCK_BEHIND_AFTER" default:"1m" help:"How long events may wait in the subscription before the health condition behind names it."`
 }
 
 // Process has the settings of logs, servers and the process itself.

@@ -75,6 +75,7 @@ func (b Backlog) validate() error {
 	var p cli.Problems
 	p.Require(b.Interval == 0 || b.Interval >= time.Second, "PENSTOCK_BACKLOG_INTERVAL is %v: use at least 1s, or 0 to count no sessions", b.Interval)
 	p.Require(b.Limit >= 1 && b.Limit <= maxBacklog, "PENSTOCK_BACKLOG_LIMIT is %d: use 1 to %d", b.Limit, maxBacklog)
+	p.Require(b.BehindAfter >= time.Second, "PENSTOCK_BEHIND_AFTER is %v: use at least 1s", b.BehindAfter)
 	return errors.Join(p...)
 }
 

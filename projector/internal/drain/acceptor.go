@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
@@ -47,7 +48,7 @@ const refusalsOut = 3
 // New makes an acceptor and registers its metrics. It does not connect.
 func New(o Options) *Acceptor {
 	o = o.withDefaults()
-	m := newMetrics(o.Registerer)
+	m := newMetrics(o.Registerer, o.Behind)
 	m.slots.Set(float64(o.Slots))
 	return &Acceptor{
 		options: o,
@@ -228,3 +229,7 @@ type noHeartbeat struct{}
 
 func (noHeartbeat) Beat() {}
 func (noHeartbeat) Idle() {}
+
+// Waited says how long the messages that were received in the last minute had waited in the
+// subscription. The age of a message is the difference of the clocks of broker and process.
+func (a *Acceptor) Waited() health.Durations { return a.metrics.waited.Durations() }

@@ -2,10 +2,12 @@ package drain
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
@@ -33,13 +35,16 @@ type metrics struct {
 	settlements    *prometheus.CounterVec
 	invalid        prometheus.Counter
 	reconnects     prometheus.Counter
+	// waited is how long messages have waited in the subscription.
+	waited *health.Recent
 	// waiting counts the sessions that wait for a store.
 	waiting atomic.Int64
 }
 
 // newMetrics registers the metrics with r, if r is not nil.
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, behind time.Duration) *metrics {
 	m := &metrics{
+		waited:         health.NewRecent(behind),
 		sessionsActive: obs.Gauge(r, "penstock_projector_sessions_active", "Sessions that this process holds."),
 		slots:          obs.Gauge(r, "penstock_projector_session_slots", "Sessions that this process can hold at the same time."),
 		accepts: obs.CounterVec(r, "penstock_projector_session_accepts_total",

@@ -47,6 +47,9 @@ type Options struct {
 	// SessionTenure is how long a busy session is kept at most; 2 min by default. It gives
 	// a turn to sessions that wait, and to pods that have just started.
 	SessionTenure time.Duration
+	// Behind is how long a message may wait in the subscription before [Acceptor.Waited] counts
+	// it as above the limit; 1 min by default.
+	Behind time.Duration
 	// DrainTimeout bounds how long Run continues after its context has ended; 20 s by
 	// default.
 	DrainTimeout time.Duration
@@ -108,6 +111,7 @@ func (o Options) withDefaults() Options {
 	o.SessionIdle = cmp.Or(o.SessionIdle, 10*time.Millisecond)
 	o.SessionHold = cmp.Or(o.SessionHold, time.Minute)
 	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
+	o.Behind = cmp.Or(o.Behind, time.Minute)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
 	return o
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
 // errLinkLost says that the broker sends nothing more on this link: the session belongs to
@@ -33,6 +34,8 @@ type pump struct {
 	inbox     *inbox
 	// max bounds the messages of one call.
 	max int
+	// waited gets the time that the first message of each reply has waited.
+	waited *health.Recent
 }
 
 // run returns nil when ctx ends, and otherwise the error that ended the link. In both cases
@@ -60,6 +63,9 @@ func (p *pump) run(ctx context.Context) error {
 func (p *pump) decode(messages []*azservicebus.ReceivedMessage) []*Delivery {
 	if len(messages) == 0 {
 		return nil
+	}
+	if at := messages[0].EnqueuedTime; at != nil {
+		p.waited.Add(time.Since(*at))
 	}
 	batch := make([]*Delivery, len(messages))
 	for i, m := range messages {

@@ -91,7 +91,7 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 	pumped := make(chan struct{})
 	s.workers.Do(func() {
 		defer close(pumped)
-		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, max: s.options.BatchSize}
+		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, max: s.options.BatchSize, waited: s.metrics.waited}
 		if err := p.run(receive); err != nil {
 			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
 		}

@@ -44,7 +44,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			"Gaps in an aggregate's events, by result: repaired (the missing events were read from the event store) or missing (the event store lacks them too).",
 			"result", gapRepaired, gapMissing),
 		age: obs.Histogram(r, "penstock_projector_event_age_seconds", "Time from an event's timestamp to its durable read models.",
-			.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400),
+			.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 7200, 86400),
 	}
 }
 

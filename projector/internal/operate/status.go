@@ -50,9 +50,24 @@ type pipelineStatus struct {
 	Pipeline string `json:"pipeline"`
 	// Verdict is the verdict of the pods, together with what the command finds itself.
 	health.Verdict
+	// Backlog is what the pods report of the events that wait, with the figures below: of each the
+	// largest number that a pod reports.
+	Backlog     map[string]float64 `json:"backlog"`
 	Pods        []podStatus        `json:"pods"`
 	Projections []projectionStatus `json:"projections"`
 }
+
+// The figures of a projector's health report.
+const (
+	// FigureBacklog is the number of sessions that have messages, and FigureLimit the number at
+	// which counting ends.
+	FigureBacklog = "sessionsWithMessages"
+	FigureLimit   = "sessionsCounted"
+	// FigureWaited is how long events that were received in the last minute had waited in the
+	// subscription, and FigureWrite how long the slowest write of the last minute took.
+	FigureWaited = "longestWaitSeconds"
+	FigureWrite  = "slowestWriteSeconds"
+)
 
 // podStatus is a running projector.
 type podStatus struct {
@@ -60,6 +75,9 @@ type podStatus struct {
 	StartedAt time.Time `json:"startedAt"`
 	// Serves is how many generations the projector writes.
 	Serves int `json:"serves"`
+	// HeardSeconds is the time since the pod's last report. A pod that was killed is listed until
+	// its registration expires.
+	HeardSeconds *float64 `json:"heardSeconds,omitempty"`
 }
 
 // projectionStatus is a projection, with the result of its verifications.
@@ -158,6 +176,7 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	if err != nil {
 		return err
 	}
+	p.report(reports)
 	var conditions []health.Condition
 	if len(p.Pods) == 0 && !slices.ContainsFunc(reports, unregistered) {
 		conditions = append(conditions, health.Condition{
@@ -174,6 +193,22 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	}
 	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports)
 	return nil
+}
+
+// report takes the figures and the ages of reports.
+func (p *pipelineStatus) report(reports []health.Report) {
+	p.Backlog = map[string]float64{}
+	for _, r := range reports {
+		for name, value := range r.Figures {
+			p.Backlog[name] = max(p.Backlog[name], value)
+		}
+		for i := range p.Pods {
+			if p.Pods[i].Pod == r.Process {
+				age := r.Age.Seconds()
+				p.Pods[i].HeardSeconds = &age
+			}
+		}
+	}
 }
 
 // unregistered reports whether a process runs, but cannot renew its registration.
@@ -301,8 +336,13 @@ func (p printer) pipeline(s pipelineStatus, now time.Time) {
 	for _, c := range s.Conditions {
 		p.line(1, "%s", c)
 	}
+	p.backlog(s.Backlog)
 	for _, pod := range s.Pods {
-		p.line(1, "pod %s: up for %s, writes %s", pod.Pod, cli.Age(now, pod.StartedAt), cli.Count(int64(pod.Serves), "generation"))
+		heard := ""
+		if pod.HeardSeconds != nil && *pod.HeardSeconds > lateReport.Seconds() {
+			heard = fmt.Sprintf(", last heard %.0f s ago", *pod.HeardSeconds)
+		}
+		p.line(1, "pod %s: up for %s, writes %s%s", pod.Pod, cli.Age(now, pod.StartedAt), cli.Count(int64(pod.Serves), "generation"), heard)
 	}
 	for _, q := range s.Projections {
 		text := q.State
@@ -323,5 +363,29 @@ func (p printer) pipeline(s pipelineStatus, now time.Time) {
 			kind = "view"
 		}
 		p.line(1, "%s %s: %s", kind, q.Name, text)
+	}
+}
+
+// lateReport is the age of a report from which on the pod may have been killed.
+const lateReport = 10 * time.Second
+
+// backlog prints what waits, and for how long.
+func (p printer) backlog(figures map[string]float64) {
+	var parts []string
+	if n, ok := figures[FigureBacklog]; ok {
+		sessions := cli.Count(int64(n), "session")
+		if n >= figures[FigureLimit] {
+			sessions += " or more"
+		}
+		parts = append(parts, sessions+" with messages")
+	}
+	if waited, ok := figures[FigureWaited]; ok {
+		parts = append(parts, fmt.Sprintf("events waited up to %.1f s", waited))
+	}
+	if write, ok := figures[FigureWrite]; ok {
+		parts = append(parts, fmt.Sprintf("the slowest write took %.3f s", write))
+	}
+	if len(parts) > 0 {
+		p.line(1, "in the last minute: %s", strings.Join(parts, ", "))
 	}
 }

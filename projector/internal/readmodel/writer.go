@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
@@ -53,7 +54,16 @@ type Writer struct {
 	changedBytes int
 	// nearLimit limits the lines about view documents near a limit.
 	nearLimit obs.Repeats
+	// took is how long group commits have taken.
+	took *health.Recent
 }
+
+// SlowWrite is the time above which a group commit is slow.
+const SlowWrite = time.Second
+
+// Took says how long the group commits of the last minute have taken. Above counts those that were
+// slower than [SlowWrite].
+func (w *Writer) Took() health.Durations { return w.took.Durations() }
 
 // NewWriter makes a writer for that database. It sets the concerns itself.
 func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
@@ -61,7 +71,7 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers), changedBytes: changedBytes}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers), changedBytes: changedBytes, took: health.NewRecent(SlowWrite)}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
@@ -136,7 +146,9 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 		results[i].Err = mongox.Explain(ctx, results[i].Err)
 	}
 	w.metrics.writeSize.Observe(float64(len(operations)))
-	w.metrics.writeDuration.Observe(time.Since(start).Seconds())
+	took := time.Since(start)
+	w.metrics.writeDuration.Observe(took.Seconds())
+	w.took.Add(took)
 	for _, result := range results {
 		if result.Status == model.Stale {
 			w.metrics.stale.Inc()
