@@ -109,48 +109,6 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 	})
 }
 
-// A renewal is trusted from the start of its request, because the store may have executed it
-// at any time since. client-go alone would lead for RenewDeadline after the answer.
-func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		config := leader.DefaultConfig()
-		const slow = 2500 * time.Millisecond
-		var ended time.Time
-		store := &lockStore{}
-		link := new(link)
-		lock := &slowLock{memoryLock: memoryLock{store: store, link: link, identity: "a"}, answer: slow}
-		e := leader.New(lock, config, leader.Options{})
-		ctx, cancel := context.WithCancel(context.Background())
-		result := make(chan error, 1)
-		go func() {
-			result <- e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
-				<-ctx.Done()
-				if ended.IsZero() {
-					ended = time.Now()
-				}
-				return nil
-			})
-		}()
-		var renewed time.Time
-		store.watch(func(resourcelock.LeaderElectionRecord) { renewed = time.Now() })
-		testkit.Pass(time.Minute)
-		for time.Since(renewed) != slow { // the answer to the last renewal has just arrived
-			testkit.Pass(time.Millisecond)
-		}
-		last := renewed
-		link.set(silent)
-		testkit.Pass(time.Minute)
-		if took, want := ended.Sub(last), config.RenewDeadline+config.Margin; took != want {
-			t.Errorf("term ended %v after the last renewal reached the store, want %v", took, want)
-		}
-		cancel()
-		if err := <-result; err != nil {
-			t.Errorf("Run returned %v", err)
-		}
-	})
-}
-
 func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,20 +147,6 @@ func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 		a.finish(t)
 		b.finish(t)
 	})
-}
-
-// slowLock answers renewals late.
-type slowLock struct {
-	memoryLock
-	answer time.Duration
-}
-
-func (l *slowLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.memoryLock.Update(ctx, record)
-	if err == nil {
-		sleep(l.answer)
-	}
-	return err
 }
 
 func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {

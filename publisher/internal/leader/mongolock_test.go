@@ -17,7 +17,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
-	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -226,46 +225,6 @@ func TestMongoLockCompareAndSwap(t *testing.T) {
 			t.Errorf("%s returned %v, want the network's error", name, err)
 		}
 	}
-}
-
-func TestElectionOverMongoLock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		collection := newLeases(t)
-		terms := make(chan string, 10)
-		run := func(identity string) (stop func()) {
-			e := leader.New(leader.NewMongoLock(collection, "events", "events", identity), leader.DefaultConfig(), leader.Options{})
-			ctx, cancel := context.WithCancel(context.Background())
-			done := make(chan error, 1)
-			go func() {
-				done <- e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
-					terms <- term.Identity()
-					return untilDone(ctx, term)
-				})
-			}()
-			return func() {
-				cancel()
-				if err := <-done; err != nil {
-					t.Errorf("Run of %s returned %v", identity, err)
-				}
-			}
-		}
-		stopA := run("a")
-		if got := <-terms; got != "a" {
-			t.Fatalf("%s leads, want a", got)
-		}
-		stopB := run("b")
-		testkit.Pass(time.Minute)
-		if len(terms) != 0 {
-			t.Fatal("b leads at the same time as a")
-		}
-		stopA()
-		begun := time.Now()
-		if got := <-terms; got != "b" || time.Since(begun) > 5*time.Second {
-			t.Errorf("%s leads after %v, want b within 5 s", got, time.Since(begun))
-		}
-		stopB()
-	})
 }
 
 // If two streams shared a lease, the publishers of one of them would stand by forever.

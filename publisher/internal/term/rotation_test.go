@@ -2,35 +2,15 @@ package term
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
-
-// checkTerms runs a scenario in virtual time, with random choices and with 1 to limit terms.
-func checkTerms(t *testing.T, stream uint64, limit int, scenario func(t *testing.T, random *rand.Rand, terms int) error) {
-	t.Helper()
-	rapid.Check(t, func(rt *rapid.T) {
-		seed := rapid.Uint64().Draw(rt, "seed")
-		terms := rapid.IntRange(1, limit).Draw(rt, "terms")
-		var problem error
-		synctest.Test(t, func(t *testing.T) { problem = scenario(t, rand.New(rand.NewPCG(seed, stream)), terms) })
-		if problem != nil {
-			// Log the problem: goroutines run in another order when rapid repeats the run,
-			// and then rapid reports a flaky test instead of the problem.
-			t.Log(problem)
-			rt.Fatal(problem)
-		}
-	})
-}
 
 // replaced reports whether the term ended with the sentence about the replaced collection.
 func replaced(t *testing.T, err error) {

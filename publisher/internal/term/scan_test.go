@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,68 +170,6 @@ func (s *setup) scanSaved(t *testing.T) checkpoint.Scan {
 		t.Fatal(err)
 	}
 	return state.Position.Scan
-}
-
-// TestEveryEventIsPublishedThroughLosses inserts events, trims the oplog and restarts the
-// publisher at random moments of scans that take far longer than a term.
-func TestEveryEventIsPublishedThroughLosses(t *testing.T) {
-	t.Parallel()
-	checkTerms(t, 11, 8, losing)
-}
-
-func losing(t *testing.T, random *rand.Rand, terms int) error {
-	t.Helper()
-	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
-	s.runner.stretch = time.Duration(50+random.IntN(500)) * time.Millisecond
-	s.runner.saving.Interval = time.Duration(50+random.IntN(500)) * time.Millisecond
-	next := map[int]int64{}
-	insert := func(n int) {
-		for range n {
-			aggregate := random.IntN(40)
-			next[aggregate]++
-			s.store.insert(fmt.Sprintf("a%03d", aggregate), next[aggregate], random.IntN(40) == 0)
-		}
-	}
-	insert(300)
-	for range terms {
-		term := s.lead(t)
-		for range random.IntN(8) {
-			pass(time.Duration(random.IntN(400)) * time.Millisecond)
-			insert(random.IntN(12))
-			if random.IntN(3) == 0 {
-				s.store.trim(random.IntN(8))
-			}
-		}
-		switch random.IntN(3) {
-		case 0:
-			s.kill(term)
-		case 1:
-			if err := term.end(term.abort); err != nil && !errors.Is(err, errOplogTooShort) {
-				return fmt.Errorf("term ended with %w", err)
-			}
-		default:
-			if err := term.end(term.stop); err != nil && !errors.Is(err, errOplogTooShort) {
-				return fmt.Errorf("term ended with %w", err)
-			}
-		}
-		insert(random.IntN(12))
-		if random.IntN(3) == 0 {
-			s.store.trim(random.IntN(20))
-		}
-	}
-	// Losses before the last terms may end the first of them. Short stretches need more
-	// than two terms, because each stretch follows the stream for a second.
-	for last := 0; last < 2 || s.scanSaved(t).Active(); last++ {
-		if last == 10 {
-			return errors.New("the scan has not ended after 10 quiet terms")
-		}
-		term := s.lead(t)
-		pass(40 * time.Second)
-		if err := term.end(term.stop); err != nil && (last > 0 || !errors.Is(err, errOplogTooShort)) {
-			return fmt.Errorf("last term ended with %w", err)
-		}
-	}
-	return s.topic.check(s.store, s.quarantine)
 }
 
 func TestLapCoversTheScannedPart(t *testing.T) {
