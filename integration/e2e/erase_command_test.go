@@ -246,7 +246,7 @@ func permits(t *testing.T) (all []byte, events []workload.Event) {
 		}
 		err := bson.UnmarshalExtJSON(line, false, &ev)
 		if err == nil {
-			ev.Event.Timestamp, err = time.Parse(time.RFC3339, ev.At)
+			ev.Timestamp, err = time.Parse(time.RFC3339, ev.At)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,11 +60,14 @@ func (c *eraseCommand) Validate() error {
 // checkMask refuses fields that are not data of an event: Penstock cannot work without the others.
 func (c *eraseCommand) checkMask(f event.Fields) error {
 	var p cli.Problems
-	for _, field := range c.Mask {
+	for i, field := range c.Mask {
 		top, rest, deep := strings.Cut(field, ".")
 		own := f.Variable(top) != "" && top != f.Payload && top != f.Metadata
 		p.Require(!own && top != "_id" && !strings.Contains(field, "$") && (!deep || rest != "") && top != "",
 			"--mask is %q: name fields of the event's data, such as %s.name", field, f.Payload)
+		others := slices.Delete(slices.Clone(c.Mask), i, i+1)
+		p.Require(!slices.ContainsFunc(others, func(o string) bool { return strings.HasPrefix(field+".", o+".") }),
+			"--mask has %q twice, or also a field that it is in: leave it out", field)
 	}
 	return errors.Join(p...)
 }
@@ -209,22 +213,57 @@ func (r *erasing) run(ctx context.Context) error {
 
 // mask sets the fields of the events to null. Their ids, and with them the order, stay.
 func (r *erasing) mask(ctx context.Context) error {
-	if r.raw.Type == 0 {
+	if r.raw.Type == 0 || len(r.Mask) == 0 {
 		return nil
 	}
-	for _, field := range r.Mask {
-		result, err := r.s.Events.UpdateMany(ctx,
-			bson.D{{Key: r.fields.AggregateID, Value: r.raw}, {Key: field, Value: bson.D{{Key: "$exists", Value: true}, {Key: "$ne", Value: nil}}}},
-			bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: nil}}}})
+	cursor, err := r.s.Events.Find(ctx, bson.D{{Key: r.fields.AggregateID, Value: r.raw}})
+	if err != nil {
+		return fmt.Errorf("read the events to mask: %w", err)
+	}
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
+	for cursor.Next(ctx) {
+		var set bson.D
+		for _, field := range r.Mask {
+			for _, path := range valuesAt(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: cursor.Current}, strings.Split(field, "."), nil) {
+				set = append(set, bson.E{Key: path, Value: nil})
+			}
+		}
+		if set == nil {
+			continue
+		}
+		_, err := r.s.Events.UpdateOne(ctx, bson.D{{Key: "_id", Value: cursor.Current.Lookup("_id")}, {Key: r.fields.AggregateID, Value: r.raw}}, bson.D{{Key: "$set", Value: set}})
 		switch {
 		case mongox.AccessRefused(err):
 			return fmt.Errorf("--mask needs the right \"update\" on collection %s.%s, which no other command needs: grant it to the user of this command, or let the application mask the events, and leave --mask out", r.s.Events.Database().Name(), r.s.Events.Name())
 		case err != nil:
-			return fmt.Errorf("set field %s of the events to null: %s", field, history.WithoutValues(err))
+			return fmt.Errorf("set %s of the events to null: %s", strings.Join(r.Mask, ", "), history.WithoutValues(err))
 		}
-		r.counts["masked"] += result.ModifiedCount
+		r.counts["masked"]++
 	}
-	return nil
+	return cursor.Err()
+}
+
+// valuesAt returns the paths of the values other than null to which a field leads. It leads into
+// each element of an array.
+func valuesAt(v bson.RawValue, field, at []string) (paths []string) {
+	if len(field) == 0 {
+		if v.Type == bson.TypeNull {
+			return nil
+		}
+		return []string{strings.Join(at, ".")}
+	}
+	switch v.Type {
+	case bson.TypeEmbeddedDocument:
+		if found, err := v.Document().LookupErr(field[0]); err == nil {
+			return valuesAt(found, field[1:], append(slices.Clip(at), field[0]))
+		}
+	case bson.TypeArray:
+		elements, _ := v.Array().Values()
+		for i, element := range elements {
+			paths = append(paths, valuesAt(element, field, append(slices.Clip(at), strconv.Itoa(i)))...)
+		}
+	}
+	return paths
 }
 
 func (r *erasing) markers(ctx context.Context) error {

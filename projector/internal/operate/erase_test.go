@@ -369,6 +369,31 @@ func TestEraseOfABuildingGeneration(t *testing.T) {
 	}
 }
 
+// TestEraseMasksElementsOfArrays masks a field in each element of arrays, and nothing else.
+func TestEraseMasksElementsOfArrays(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	guest := func(name any) bson.D {
+		return bson.D{{Key: "names", Value: bson.A{bson.D{{Key: "first", Value: name}}, name}}, {Key: "seat", Value: "A"}}
+	}
+	w.insert("events", bson.D{
+		{Key: "_id", Value: 3}, {Key: "aggregateId", Value: "person-1"}, {Key: "aggregateType", Value: "Person"}, {Key: "eventId", Value: int64(3)}, {Key: "eventType", Value: "Met"},
+		{Key: "payload", Value: bson.D{{Key: "guests", Value: bson.A{guest(personName), "nobody", bson.A{guest("Ada's child")}}}}},
+	})
+	if result, err := w.erase(eraseCommand{Mask: []string{"payload.guests.names.first", "payload.name"}}); !errors.Is(err, cli.ErrFindings) || result.Left != 1 {
+		t.Fatalf("a name that no mask leads to is not found: %v, %+v", err, result)
+	}
+	if result, err := w.erase(eraseCommand{Mask: []string{"payload.guests.names"}}); err != nil || result.Left != 0 {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	var event struct{ Payload bson.M }
+	w.check(w.s.Events.FindOne(t.Context(), bson.D{{Key: "_id", Value: 3}}).Decode(&event))
+	const want = `{"guests":[{"names":null,"seat":"A"},"nobody",[{"names":null,"seat":"A"}]]}`
+	if text, err := bson.MarshalExtJSON(event.Payload, false, false); err != nil || string(text) != want {
+		t.Errorf("the event has %s, not %s (%v)", text, want, err)
+	}
+}
+
 // TestEraseOfARetiredProjection erases what a retired projection has, and creates no read model that
 // it does not have: no projector would write it any more.
 func TestEraseOfARetiredProjection(t *testing.T) {
@@ -391,14 +416,15 @@ func TestEraseChecksItsFlags(t *testing.T) {
 	t.Parallel()
 	why := cli.Change{Why: "request 17"}
 	for want, c := range map[string]eraseCommand{
-		"--aggregate is not set":     {Change: why},
-		"--why is not set":           {Aggregate: "person-1"},
-		"--why has the id":           {Aggregate: "person-1", Change: cli.Change{Why: "person-1 asked"}},
-		"--why has a --value":        {Aggregate: "person-1", Value: []string{"Ada"}, Change: cli.Change{Why: "Ada asked"}},
-		"less than 3 bytes":          {Aggregate: "person-1", Value: []string{"A"}, Change: why},
-		`--mask is "eventId"`:        {Aggregate: "person-1", Mask: []string{"eventId"}, Change: why},
-		`--mask is "payload."`:       {Aggregate: "person-1", Mask: []string{"payload."}, Change: why},
-		`--mask is "payload.$[].no"`: {Aggregate: "person-1", Mask: []string{"payload.$[].no"}, Change: why},
+		"--aggregate is not set":         {Change: why},
+		"--why is not set":               {Aggregate: "person-1"},
+		"--why has the id":               {Aggregate: "person-1", Change: cli.Change{Why: "person-1 asked"}},
+		"--why has a --value":            {Aggregate: "person-1", Value: []string{"Ada"}, Change: cli.Change{Why: "Ada asked"}},
+		"less than 3 bytes":              {Aggregate: "person-1", Value: []string{"A"}, Change: why},
+		`--mask is "eventId"`:            {Aggregate: "person-1", Mask: []string{"eventId"}, Change: why},
+		`--mask is "payload."`:           {Aggregate: "person-1", Mask: []string{"payload."}, Change: why},
+		`--mask has "payload.a.b" twice`: {Aggregate: "person-1", Mask: []string{"payload.a.b", "payload.a", "payload.ab"}, Change: why},
+		`--mask is "payload.$[].no"`:     {Aggregate: "person-1", Mask: []string{"payload.$[].no"}, Change: why},
 	} {
 		if err := errors.Join(c.Validate(), c.checkMask(event.DefaultFields())); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
