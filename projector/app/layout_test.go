@@ -137,7 +137,7 @@ func TestProjectionLeavesACollectionWithACollation(t *testing.T) {
 	p := c.pod(0, visits(t, 1))
 	p.deliver(c.store("a", "b"))
 	p.stop()
-	p = c.pod(0, counting(t, "visits", "exactVisits", 2))
+	p = c.pod(0, visitsIn(t, "exactVisits", 2))
 	c.live(2)
 	p.deliver(c.store("A", "B"))
 	if wrong := c.wrong("exactVisits", 2); wrong != "" {

@@ -125,16 +125,23 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 // visits declares a projection that counts an aggregate's events times a factor.
 func visits(t *testing.T, factor int) *Projection {
 	t.Helper()
-	return counting(t, "visits", "visits", factor)
+	return visitsIn(t, "visits", factor)
 }
 
-// counting is visits with another name and collection.
-func counting(t *testing.T, name, collection string, factor int) *Projection {
+// visitsIn is visits with another collection.
+func visitsIn(t *testing.T, collection string, factor int) *Projection {
 	t.Helper()
-	projections := projectiontest.All(t, fmt.Sprintf(`
+	return projectiontest.One(t, fmt.Sprintf(`
 projections:
-  - {name: %s, collection: %s, on: {Came: {inc: {n: "%d"}, set: {factor: "%d"}}}}`, name, collection, factor, factor))
-	return projections[0]
+  - {name: visits, collection: %s, on: {Came: {inc: {n: "%d"}, set: {factor: "%d"}}}}`, collection, factor, factor))
+}
+
+// came returns an event.
+func came(aggregate string, id int64) bson.D {
+	return bson.D{
+		{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Came"},
+		{Key: "payload", Value: bson.D{{Key: "at", Value: id}}},
+	}
 }
 
 // store stores the next event of each aggregate, and returns the documents.
@@ -214,32 +221,22 @@ func (c *cluster) right(factor int64) {
 
 func (c *cluster) entry() *catalog.Entry {
 	c.t.Helper()
-	return c.entryOf("visits")
-}
-
-func (c *cluster) entryOf(projection string) *catalog.Entry {
-	c.t.Helper()
 	entries, err := c.catalog.List(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return entries[projection]
+	return entries["visits"]
 }
 
-// await waits until holds returns true for the entry of visits.
+// await waits until holds returns true for the entry of visits: for at most three minutes on a
+// busy machine.
 func (c *cluster) await(what string, holds func(e *catalog.Entry) bool) *catalog.Entry {
-	c.t.Helper()
-	return c.awaitOf("visits", what, holds)
-}
-
-// awaitOf waits for at most three minutes on a busy machine.
-func (c *cluster) awaitOf(projection, what string, holds func(e *catalog.Entry) bool) *catalog.Entry {
 	c.t.Helper()
 	late := time.After(3 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		e := c.entryOf(projection)
+		e := c.entry()
 		if e != nil && holds(e) {
 			return e
 		}

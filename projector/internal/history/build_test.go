@@ -8,9 +8,12 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -60,6 +63,31 @@ func TestBuildParksAggregatesThatCannotBeFolded(t *testing.T) {
 	}
 	w.want(t, map[string]string{"good": "1,2,3,", "poisoned": "1,2,3,", "hole": "1,2,", "unreadable": "1,2,"})
 	wantCounts(t, counts, map[string]int64{CountParked: 5, CountUnreadable: 1, CountAggregates: 7})
+}
+
+// While a generation is built, two documents can have one unique value, because one of them lacks
+// the event that released it. The aggregate is parked until it has. That must not hold the promotion
+// back until an operator acts.
+func TestBuildParksAConflictUntilItEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, historyOf("a", 2)...)
+	documents := w.database.Collection("orders.generation-2")
+	if _, err := documents.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "applied", Value: 1}}, Options: options.Index().SetUnique(true)}); err != nil {
+		t.Fatal(err)
+	}
+	w.has(t, "other", 2, 2)
+	wantCounts(t, w.build(t), map[string]int64{CountParked: 1, CountFailed: 0})
+	m := w.parked["a"]
+	if m.Reason != string(projection.ReasonConflict) || m.EventID != 2 || m.Head != 2 || !m.Resumes {
+		t.Fatalf("parked as %+v", m)
+	}
+	if _, err := documents.UpdateByID(t.Context(), "other", bson.D{{Key: "$set", Value: bson.D{{Key: "applied", Value: "3,"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	suspended := engine.Suspended{Projection: "orders", AggregateID: "a", Generation: 2, RawAggregateID: m.RawAggregateID, Head: m.Head}
+	if r, err := w.engine.Resume(t.Context(), suspended); err != nil || r.Cause != nil || r.Watermark != 2 {
+		t.Errorf("resumed to %+v, %v", r, err)
+	}
 }
 
 // A range whose processes end again and again must not park all aggregates: each process
