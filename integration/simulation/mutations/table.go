@@ -65,8 +65,8 @@ var Table = []Mutation{
 	{
 		Name: "the checkpoint passes events that are not acknowledged",
 		File: "publisher/internal/checkpoint/watermark.go",
-		Old:  "if w.first == none || !w.slots[w.first].acked {",
-		New:  "if w.first == none {",
+		Old:  "if w.first == nil || !w.first.acked {",
+		New:  "if w.first == nil {",
 	},
 	{
 		Name:  "the first position is stored only with the first acknowledged event",

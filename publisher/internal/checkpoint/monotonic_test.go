@@ -9,7 +9,7 @@ import (
 // raise an alert, or hide one.
 func TestAgeKeepsTheMonotonicClock(t *testing.T) {
 	t.Parallel()
-	s := NewSaver(&Claim{store: NewStore(nil, "events", Options{})}, NewWatermark(1), SaverConfig{})
+	s := NewSaver(&Claim{store: NewStore(nil, "events", Options{})}, NewWatermark(), SaverConfig{})
 	if moved := s.moved.Load().String(); !strings.Contains(moved, " m=") {
 		t.Errorf("%s has no monotonic reading", moved)
 	}

@@ -39,7 +39,7 @@ func newTerm(t *testing.T, config checkpoint.SaverConfig) *term {
 	t.Helper()
 	m := &term{
 		collection: newCollection(t),
-		watermark:  checkpoint.NewWatermark(1 << 20),
+		watermark:  checkpoint.NewWatermark(),
 		registry:   prometheus.NewRegistry(),
 		log:        &bytes.Buffer{},
 		result:     make(chan error, 1),

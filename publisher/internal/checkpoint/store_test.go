@@ -193,7 +193,7 @@ func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 		p := checkpoint.Position{Scan: checkpoint.Scan{
 			OperationTime: bson.Timestamp{T: 9}, AggregateID: testkit.Value(id), EventID: 1 << 40,
 		}}
-		w := checkpoint.NewWatermark(1)
+		w := checkpoint.NewWatermark()
 		w.Ack(add(t, w, p)...)
 		low, _ := w.Low()
 		if err := claim(t, s, "a").Save(t.Context(), low); err != nil {

@@ -2,14 +2,9 @@ package checkpoint_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
@@ -51,11 +46,7 @@ func add(tb testing.TB, w *checkpoint.Watermark, positions ...checkpoint.Positio
 	tb.Helper()
 	handles := make([]checkpoint.Handle, len(positions))
 	for i, p := range positions {
-		h, err := w.Add(context.Background(), p)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		handles[i] = h
+		handles[i] = w.Add(p)
 	}
 	return handles
 }
@@ -69,7 +60,7 @@ func expectLow(t *testing.T, w *checkpoint.Watermark, want checkpoint.Position) 
 
 func TestWatermarkFollowsTheOldestUnacknowledgedEvent(t *testing.T) {
 	t.Parallel()
-	w := checkpoint.NewWatermark(100)
+	w := checkpoint.NewWatermark()
 	if p, moves := w.Low(); !p.IsZero() || moves != 0 {
 		t.Errorf("an empty watermark is at %v after %d moves, want no position and 0", p, moves)
 	}
@@ -98,7 +89,7 @@ func TestWatermarkFollowsTheOldestUnacknowledgedEvent(t *testing.T) {
 
 func TestWatermarkCopiesPositions(t *testing.T) {
 	t.Parallel()
-	w := checkpoint.NewWatermark(100)
+	w := checkpoint.NewWatermark()
 	p := at(1)
 	h := add(t, w, p)
 	copy(p.Token, "overwritten!!!")
@@ -115,7 +106,7 @@ func TestWatermarkCopiesPositions(t *testing.T) {
 
 func TestWatermarkAdvancesWhenIdle(t *testing.T) {
 	t.Parallel()
-	w := checkpoint.NewWatermark(100)
+	w := checkpoint.NewWatermark()
 	w.Mark(postBatch(0))
 	expectLow(t, w, postBatch(0))
 	_, before := w.Low()
@@ -139,7 +130,7 @@ func TestWatermarkAdvancesWhenIdle(t *testing.T) {
 // A scan, its end, and the stream after it are one sequence.
 func TestWatermarkAdvancesFromScanToStream(t *testing.T) {
 	t.Parallel()
-	w := checkpoint.NewWatermark(100)
+	w := checkpoint.NewWatermark()
 	start := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 7}}}
 	w.Mark(start)
 	expectLow(t, w, start)
@@ -154,7 +145,7 @@ func TestWatermarkAdvancesFromScanToStream(t *testing.T) {
 	w.Ack(h[2])
 	expectLow(t, w, at(8))
 
-	w = checkpoint.NewWatermark(100)
+	w = checkpoint.NewWatermark()
 	h = add(t, w, scanned("a", 1))
 	w.Mark(end)
 	w.Ack(h...)
@@ -164,63 +155,6 @@ func TestWatermarkAdvancesFromScanToStream(t *testing.T) {
 	if _, moves := w.Low(); moves != before {
 		t.Error("the same mark moved the watermark")
 	}
-}
-
-func TestWatermarkBoundsItsWindow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := checkpoint.NewWatermark(3)
-		h := add(t, w, at(1), at(2), at(3))
-		added := make(chan checkpoint.Handle, 1)
-		go func() {
-			h, err := w.Add(t.Context(), at(4))
-			if err != nil {
-				t.Error(err)
-			}
-			added <- h
-		}()
-		w.Ack(h[2])
-		synctest.Wait()
-		if len(added) != 0 {
-			t.Fatal("a fourth event was added to a window of three")
-		}
-		w.Mark(postBatch(3)) // never waits
-		w.Ack(h[1])          // takes no room beside the acknowledged one behind it
-		fourth := <-added
-		w.Ack(h[0])
-		w.Ack(fourth)
-		expectLow(t, w, at(4))
-
-		add(t, w, at(5), at(6), at(7))
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("stop"))
-		defer cancel()
-		if _, err := w.Add(ctx, at(8)); err == nil || err.Error() != "wait for acknowledgements: stop" {
-			t.Errorf("Add returned %v, want the context's cause", err)
-		}
-		if w.Window() != 3 {
-			t.Errorf("window is %d, want 3", w.Window())
-		}
-	})
-}
-
-// One event waits while any number of others passes it, and nobody has to hold them.
-func TestManyEventsPassOneThatWaits(t *testing.T) {
-	t.Parallel()
-	w := checkpoint.NewWatermark(8)
-	waiting := add(t, w, at(1))
-	for n := 2; n < 10_000; n += 3 {
-		h := add(t, w, at(n), at(n+1), at(n+2))
-		w.Ack(h[2], h[0])
-		w.Ack(h[1])
-		if w.Window() != n+2 { // a failover repeats all of them
-			t.Fatalf("%d events are in the window, want %d", w.Window(), n+2)
-		}
-	}
-	if low, _ := w.Low(); !low.IsZero() {
-		t.Errorf("the watermark %v has passed the event that waits", low)
-	}
-	w.Ack(waiting[0])
-	expectLow(t, w, at(10_000))
 }
 
 // TestWatermarkEqualsTheModel compares the watermark with a list. Whatever is added, marked
@@ -235,7 +169,7 @@ func TestWatermarkEqualsTheModel(t *testing.T) {
 			acked    bool
 			mark     bool
 		}
-		w := checkpoint.NewWatermark(1 << 20)
+		w := checkpoint.NewWatermark()
 		var list []entry
 		var open []int // indices of events that are not acknowledged
 		check := func(t *rapid.T) {
@@ -267,10 +201,7 @@ func TestWatermarkEqualsTheModel(t *testing.T) {
 					if n%7 == 0 {
 						p = scanned(fmt.Sprint(n), int64(n))
 					}
-					h, err := w.Add(context.Background(), p)
-					if err != nil {
-						t.Fatal(err)
-					}
+					h := w.Add(p)
 					open = append(open, len(list))
 					list = append(list, entry{position: p, handle: h})
 				}
@@ -307,40 +238,14 @@ func TestWatermarkEqualsTheModel(t *testing.T) {
 	})
 }
 
-func TestWatermarkAllocatesNothing(t *testing.T) {
-	w := checkpoint.NewWatermark(10_000)
-	p := at(1)
-	handles := make([]checkpoint.Handle, 1000)
-	round := func() {
-		for i := range handles {
-			handles[i], _ = w.Add(context.Background(), p)
-		}
-		for i := len(handles) - 1; i >= 0; i-- {
-			w.Ack(handles[i])
-		}
-		w.Mark(p)
-	}
-	round()
-	// The driver's heartbeats to the stand-in allocate in the same process, so the smallest
-	// of several counts is that of the watermark.
-	least := math.Inf(1)
-	for range 50 {
-		least = min(least, testing.AllocsPerRun(5, round))
-	}
-	if least > 0 {
-		t.Errorf("%v allocations in %d events, want none", least, len(handles))
-	}
-}
-
 // BenchmarkWatermark adds and acknowledges one event, with 1,000 in flight that are
-// acknowledged out of order. The second variant has an event that is acknowledged only when
-// the window is full.
+// acknowledged out of order. The second variant has an event that waits.
 func BenchmarkWatermark(b *testing.B) {
 	token := checkpoint.Position{Token: bytes.Repeat([]byte{'t'}, 120), ClusterTime: bson.Timestamp{T: 1}}
 	run := func(b *testing.B, stall bool) {
 		b.Helper()
 		const flight = 1000
-		w := checkpoint.NewWatermark(checkpoint.DefaultWindow)
+		w := checkpoint.NewWatermark()
 		order := rand.New(rand.NewPCG(1, 2)).Perm(flight)
 		handles := make([]checkpoint.Handle, flight)
 		stalled := add(b, w, token)[0]
@@ -355,12 +260,8 @@ func BenchmarkWatermark(b *testing.B) {
 		for b.Loop() {
 			j := order[i%flight]
 			w.Ack(handles[j])
-			handles[j], _ = w.Add(context.Background(), token)
+			handles[j] = w.Add(token)
 			i++
-			if stall && i%(checkpoint.DefaultWindow-2*flight) == 0 {
-				w.Ack(stalled)
-				stalled, _ = w.Add(context.Background(), token)
-			}
 		}
 	}
 	b.Run("moving", func(b *testing.B) { run(b, false) })

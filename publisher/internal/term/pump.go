@@ -54,9 +54,7 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 		insert := &batch.Inserts[i]
 		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time, CollectionUUID: p.collectionUUID}
 		if insert.Document == nil {
-			if err := p.gone(ctx, insert.DocumentKey); err != nil {
-				return err
-			}
+			p.gone(insert.DocumentKey)
 			continue
 		}
 		ev, err := p.reader.Read(insert.Document)
@@ -119,9 +117,7 @@ func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*even
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
 		if insert.Document == nil {
-			if err := p.gone(ctx, insert.DocumentKey); err != nil {
-				return left, err
-			}
+			p.gone(insert.DocumentKey)
 			continue
 		}
 		ev, err := p.reader.Read(insert.Document)
@@ -146,10 +142,7 @@ func (p *pump) mark(at checkpoint.Position) {
 // take submits the event at p.at or, if it could not be read, keeps it for the
 // quarantine.
 func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error {
-	handle, err := p.watermark.Add(ctx, p.at)
-	if err != nil {
-		return err
-	}
+	handle := p.watermark.Add(p.at)
 	if unreadable != nil {
 		p.setAside(handle, entryOf(&ev, unreadable, p.at.Token))
 		return nil
@@ -168,18 +161,13 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 }
 
 // gone keeps a record for the quarantine: the event at p.at was too large to be read.
-func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
-	handle, err := p.watermark.Add(ctx, p.at)
-	if err != nil {
-		return err
-	}
-	p.setAside(handle, quarantine.Entry{
+func (p *pump) gone(documentKey bson.Raw) {
+	p.setAside(p.watermark.Add(p.at), quarantine.Entry{
 		DocumentID: documentKey.Lookup("_id"),
 		Reason:     event.ReasonTooLarge,
 		Detail:     "the change exceeded 16 MiB, and the event is no longer in the store",
 		Token:      p.at.Token,
 	})
-	return nil
 }
 
 func (p *pump) setAside(handle checkpoint.Handle, entry quarantine.Entry) {

@@ -25,7 +25,7 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 	return &pump{
 		reader:     testkit.EventReader(),
 		epoch:      3,
-		watermark:  checkpoint.NewWatermark(1 << 16),
+		watermark:  checkpoint.NewWatermark(),
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
 		storing:    new(mongox.Access),
 		record:     func(context.Context, event.IDKind) error { return nil },

@@ -61,7 +61,6 @@ type Runner struct {
 	scanning   ScanOptions
 	publishing publish.Options
 	saving     checkpoint.SaverConfig
-	window     int
 
 	// access decides whether a refusal by MongoDB that ended a term ends the process, standby
 	// whether one that guard meets does, and storing whether a refusal of the quarantine does:
@@ -154,8 +153,7 @@ func New(o Options) (*Runner, error) {
 			Access:   access("mongodb-checkpoint"),
 			Beat:     saver.Beat,
 		},
-		window: max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
-		idle:   stream.Idle,
+		idle: stream.Idle,
 		ended: func() {
 			dispatcher.Idle()
 			saver.Idle()

@@ -47,7 +47,7 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 	t := &term{Runner: r, logger: logger, since: claim.Since, pump: &pump{
 		reader:     r.reader,
 		epoch:      claim.Epoch,
-		watermark:  checkpoint.NewWatermark(r.window),
+		watermark:  checkpoint.NewWatermark(),
 		quarantine: r.options.Quarantine,
 		storing:    r.storing,
 		record:     claim.RecordIDs,

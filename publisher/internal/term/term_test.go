@@ -66,7 +66,6 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 			Limits: publish.Limits{Connections: 2, MaxInflightEvents: 40},
 		},
 		watching: watch.Options{PrefetchBytes: 8 << 10},
-		window:   64,
 		metrics:  newMetrics(prometheus.NewRegistry()),
 		identity: checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
 		access:   new(mongox.Access),

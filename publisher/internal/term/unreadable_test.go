@@ -13,7 +13,6 @@ func TestUnreadableEventsGoToTheQuarantine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, random())
-		s.runner.window = 1 << 14
 		for n := range int64(120) {
 			s.store.insert(fmt.Sprintf("a%03d", n), 1, true)
 		}
