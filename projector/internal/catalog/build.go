@@ -173,35 +173,27 @@ func (s *step) lacking(alive []Registration, does func(Registration) bool) []str
 }
 
 // verify starts the job that compares the new collection with the fold of its events, and
-// repairs it once if something is wrong. While the topic does not deliver events, read models
-// fall behind after each repair: that says nothing against the generation, so it is repaired
-// until they no longer do.
+// repairs what is wrong. If something was, the collection is verified once more, and must be
+// right then. While the topic does not deliver events, read models fall behind after each
+// repair: that says nothing against the generation, so it is verified until they no longer do.
 func (s *step) verify(ctx context.Context) error {
 	b := s.entry.Building
-	params := history.Params{Sample: s.Sample, Repair: b.Repairing, GraceMillis: verifyGrace.Milliseconds()}
+	params := history.Params{Sample: s.Sample, Repair: true, GraceMillis: verifyGrace.Milliseconds()}
 	done, err := s.run(ctx, job.Verify, b.Round, b.Jobs.Verify, params, func(b *Build, id string) { b.Jobs.Verify = id })
 	if err != nil || done == nil {
 		return err
 	}
 	findings, undelivered := history.Wrong(done.Counts), done.Counts[history.CountUndelivered]
 	switch {
-	case b.Repairing:
-		return s.enter(ctx, Verifying, func(b *Build) {
-			nextRound(b)
-			b.Repairing, b.Repaired = false, true
-		})
-	case findings > 0 && findings == undelivered && b.Repaired:
-		return s.enter(ctx, Verifying, func(b *Build) {
-			nextRound(b)
-			b.Repairing = true
-			b.Reason = fmt.Sprintf("%d read models are behind the event store although they were repaired: is the publisher running, and does the topic deliver?", findings)
-		})
-	case findings > 0 && b.Repaired:
+	case b.Repaired && findings > undelivered:
 		return s.fail(ctx, fmt.Sprintf("%d read models differ from the fold of their events after a repair: see the findings of job %s", findings, b.Jobs.Verify))
 	case findings > 0:
 		return s.enter(ctx, Verifying, func(b *Build) {
 			nextRound(b)
-			b.Repairing = true
+			if b.Repaired {
+				b.Reason = fmt.Sprintf("%d read models are behind the event store although they were repaired: is the publisher running, and does the topic deliver?", findings)
+			}
+			b.Repaired = true
 		})
 	}
 	return s.proven(ctx, done.Counts[string(history.Parked)])

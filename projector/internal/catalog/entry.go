@@ -105,11 +105,9 @@ type Build struct {
 	// Round counts the rounds of sweeps and verifications. It is part of the ids of their
 	// jobs.
 	Round int `bson:"round,omitempty"`
-	// Repairing is set if the current verification repairs what it finds, Repaired if an
-	// earlier one has.
-	Repairing bool    `bson:"repairing,omitempty"`
-	Repaired  bool    `bson:"repaired,omitempty"`
-	Allowed   Allowed `bson:",inline"`
+	// Repaired is set if the last verification has found and repaired something.
+	Repaired bool    `bson:"repaired,omitempty"`
+	Allowed  Allowed `bson:",inline"`
 	// Parked is the number of parked aggregates, and Archived that of live read models
 	// without events, that prevent the promotion.
 	Parked   int64 `bson:"parked,omitempty"`

@@ -249,24 +249,16 @@ func (w *simulation) workUndelivered(findings, undelivered int64) {
 		if c == nil {
 			continue
 		}
-		if j.Kind != job.Verify || repairing(j) {
-			maps.Copy(c.events, w.stored)
-		}
 		for n := range w.restored {
-			if !c.events[n] {
+			if j.Kind == job.Verify && !c.events[n] {
 				findings++
 			}
 		}
+		maps.Copy(c.events, w.stored)
 		j.State, j.Counts = job.Done, map[string]int64{string(history.Different): findings, history.CountUndelivered: undelivered, string(history.Parked): w.parked}
 		w.jobs[id] = j
 		return
 	}
-}
-
-// repairing reports whether a job is a verification with repair.
-func repairing(j job.Job) bool {
-	repairs, _ := j.Params.Lookup("repair").BooleanOK()
-	return repairs
 }
 
 // actor is one coordinator's access to the simulation. Each operation waits for the schedule

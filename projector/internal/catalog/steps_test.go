@@ -236,7 +236,7 @@ func TestStoppedPodDelaysThePromotionUntilItsLeaseEnds(t *testing.T) {
 
 func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
 	t.Parallel()
-	for name, findings := range map[string][]int64{"repaired": {3, 3, 0}, "still wrong": {3, 3, 1}} {
+	for name, findings := range map[string][]int64{"repaired": {3, 0}, "still wrong": {3, 1}} {
 		inSimulation(t, func(r *run) {
 			r.settle(catalog.Verifying)
 			for _, n := range findings {
@@ -247,15 +247,9 @@ func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
 				r.poll(p)
 			}
 			r.pass(time.Second)
-			var repairs int
-			for _, j := range r.jobs {
-				if repairing(j) {
-					repairs++
-				}
-			}
 			b := r.entry().Building
-			if failed := b.State == catalog.Failed; failed != (name == "still wrong") || repairs != 1 {
-				t.Errorf("%s: the generation is %s (%s) after %d repairs", name, b.State, b.Reason, repairs)
+			if failed := b.State == catalog.Failed; failed != (name == "still wrong") || b.Round != 2 {
+				t.Errorf("%s: the generation is %s (%s) in round %d", name, b.State, b.Reason, b.Round)
 			}
 			if b.State == catalog.Failed && (!strings.Contains(b.Reason, "1 read models differ") || r.entry().Live.Generation != 1) {
 				t.Errorf("%s: %s", name, b.Reason)
@@ -269,13 +263,13 @@ func TestUndeliveredEventsDelayTheBuildAndDoNotFailIt(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
 		r.settle(catalog.Verifying)
-		for range 3 { // verify, repair, verify again
+		for range 2 {
 			r.pass(time.Second)
 			r.workUndelivered(5, 5)
 		}
 		r.pass(time.Second)
-		if b := r.entry().Building; b.State != catalog.Verifying || !b.Repairing {
-			t.Fatalf("the generation is %s (%s), repairing %t", b.State, b.Reason, b.Repairing)
+		if b := r.entry().Building; b.State != catalog.Verifying || b.Round != 3 {
+			t.Fatalf("the generation is %s (%s) in round %d", b.State, b.Reason, b.Round)
 		}
 		r.workUndelivered(7, 7)
 		r.settle("")
@@ -285,7 +279,7 @@ func TestUndeliveredEventsDelayTheBuildAndDoNotFailIt(t *testing.T) {
 	})
 	inSimulation(t, func(r *run) {
 		r.settle(catalog.Verifying)
-		for range 3 {
+		for range 2 {
 			r.pass(time.Second)
 			r.workUndelivered(5, 4)
 		}
