@@ -220,16 +220,13 @@ func (s *checkedSaver) Save(_ context.Context, saved bson.Raw, _ map[string]int6
 	return nil
 }
 
-// alwaysLive is a live stream that always has events.
-type alwaysLive struct{}
-
-func (alwaysLive) Active() bool { return true }
-
 // A live write must not wait behind a large group.
 func TestBuildWritesSmallGroupsWhileLiveEventsFlow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, histories(96, 1)...)
-	workers := w.workers(func(o *Options) { o.Pace = NewPace(PaceOptions{Live: alwaysLive{}}) })
+	live := new(Activity)
+	live.Begin()
+	workers := w.workers(func(o *Options) { o.Pace = NewPace(PaceOptions{Live: live}) })
 	workers.limits.histories = 96
 	w.do(t, workers.build)
 	if w.requests != liveShare {

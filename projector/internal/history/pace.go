@@ -16,18 +16,13 @@ import (
 // time for the page. With 3, the workers of a process use a quarter of the time.
 const rest = 3
 
-// Live reports whether live events are being projected.
-type Live interface {
-	Active() bool
-}
-
 // PaceOptions configure a [Pace]. The zero value limits nothing.
 type PaceOptions struct {
 	// Rate is the most events per second that all workers of the process fold; 0 for no
 	// bound.
 	Rate float64
 	// Live may be nil: then the workers never rest.
-	Live Live
+	Live *Activity
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 }
@@ -38,7 +33,7 @@ type PaceOptions struct {
 // progresses. Make it with [NewPace].
 type Pace struct {
 	limiter *rate.Limiter
-	live    Live
+	live    *Activity
 	waited  *prometheus.CounterVec
 	// turn is held by the one worker that works while live events flow.
 	turn chan struct{}
@@ -109,7 +104,7 @@ const (
 	activityStep = activeFor / 10
 )
 
-// Activity is a [Live] that records live events. The zero value is ready.
+// Activity records live events. The zero value is ready.
 type Activity struct {
 	// running counts the calls of Begin without an End.
 	running atomic.Int64
@@ -117,8 +112,6 @@ type Activity struct {
 	// clock does not look like live events.
 	last atomic.Pointer[time.Time]
 }
-
-var _ Live = (*Activity)(nil)
 
 // Begin records that the projection of live events begins. Live events that wait for a slow
 // store, perhaps because of the jobs, still count.
