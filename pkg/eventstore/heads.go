@@ -22,16 +22,6 @@ type Head struct {
 	Events int64
 }
 
-// HeadCursor reads the heads of one range. Only one goroutine may use it. It is an
-// interface so that tests can replace it.
-type HeadCursor interface {
-	// Next gives at most 512 heads, which the caller may keep. It fails with [ErrEnd] after
-	// the last.
-	Next(ctx context.Context) ([]Head, error)
-	// Close ends the server's cursor.
-	Close(ctx context.Context) error
-}
-
 // Heads reads the heads of the aggregates between from and until, with the bounds of
 // [Reader.Open]. It asks only for keys of the index, so the server reads no event document.
 // There are two exceptions: a key field that holds an array, and a collection that is
@@ -40,12 +30,12 @@ type HeadCursor interface {
 //
 // If the collection's collation takes different ids as equal, an aggregate can have several
 // heads. Each event is counted in exactly one of them.
-func (r *Reader) Heads(ctx context.Context, from, until Position, since bson.Timestamp) (HeadCursor, error) {
+func (r *Reader) Heads(ctx context.Context, from, until Position, since bson.Timestamp) (*HeadCursor, error) {
 	cursor, session, err := r.find(ctx, from, until, since, r.keyProjection())
 	if cursor == nil || err != nil {
 		return nil, err
 	}
-	return &headCursor{reader: r, cursor: cursor, session: session}, nil
+	return &HeadCursor{reader: r, cursor: cursor, session: session}, nil
 }
 
 // keyProjection leaves only the fields of the index.
@@ -53,8 +43,9 @@ func (r *Reader) keyProjection() bson.D {
 	return bson.D{{Key: "_id", Value: 0}, {Key: r.fields.AggregateID, Value: 1}, {Key: r.fields.EventID, Value: 1}}
 }
 
-// headCursor folds index keys into heads.
-type headCursor struct {
+// HeadCursor reads the heads of one range: it folds index keys into heads. Only one goroutine
+// may use it.
+type HeadCursor struct {
 	reader  *Reader
 	cursor  *mongo.Cursor
 	session *mongo.Session
@@ -63,9 +54,9 @@ type headCursor struct {
 	ended bool
 }
 
-// Next reads keys until a page is full or the driver's batch is used up with at least
-// one head.
-func (c *headCursor) Next(ctx context.Context) ([]Head, error) {
+// Next gives at most 512 heads, which the caller may keep. It reads keys until a page is full or
+// the driver's batch is used up with at least one head. It fails with [ErrEnd] after the last.
+func (c *HeadCursor) Next(ctx context.Context) ([]Head, error) {
 	var page []Head
 	for !c.ended {
 		if !c.cursor.Next(ctx) {
@@ -94,7 +85,7 @@ func (c *headCursor) Next(ctx context.Context) ([]Head, error) {
 
 // add adds a key. If the key begins another aggregate, it gives the finished head before
 // it.
-func (c *headCursor) add(key bson.Raw) (done Head, ok bool) {
+func (c *HeadCursor) add(key bson.Raw) (done Head, ok bool) {
 	ev, err := c.reader.reader.ReadPosition(key)
 	if err != nil {
 		return Head{}, false
@@ -117,7 +108,7 @@ func (c *headCursor) add(key bson.Raw) (done Head, ok bool) {
 }
 
 // Close ends the server's cursor and the session.
-func (c *headCursor) Close(ctx context.Context) error {
+func (c *HeadCursor) Close(ctx context.Context) error {
 	defer c.session.EndSession(ctx)
 	return c.cursor.Close(ctx)
 }

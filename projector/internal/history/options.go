@@ -19,7 +19,7 @@ import (
 // Events is the event store: an [eventstore.Reader].
 type Events interface {
 	Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error)
-	Heads(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.HeadCursor, error)
+	Heads(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (*eventstore.HeadCursor, error)
 	Read(document bson.Raw) (event.Event, error)
 	Known(ctx context.Context, ids []string) (map[string]bson.RawValue, error)
 	Split(ctx context.Context, n int) ([]eventstore.Position, error)

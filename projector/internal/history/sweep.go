@@ -75,7 +75,7 @@ type sweptPage struct {
 
 // run reads heads, and settles each page when its grace is over.
 func (s *sweep) run(ctx context.Context, part span) error {
-	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (eventstore.HeadCursor, error) {
+	cursor, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (*eventstore.HeadCursor, error) {
 		return s.Events.Heads(ctx, part.start(), part.Until, part.Since)
 	})
 	if err != nil {
