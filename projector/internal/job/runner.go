@@ -25,11 +25,7 @@ type Jobs interface {
 	Claim(ctx context.Context, j Job, holder string, lease time.Duration) (Claim, bool, error)
 	Keep(ctx context.Context, c Claim, lease time.Duration) error
 	Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error
-	Settler
-}
-
-// Settler ends a claim.
-type Settler interface {
+	// The others end a claim.
 	Plan(ctx context.Context, c Claim, parts []bson.Raw, total int64) error
 	Complete(ctx context.Context, c Claim, ranges int, total int64, counts map[string]int64) error
 	Finish(ctx context.Context, c Claim, counts map[string]int64) error

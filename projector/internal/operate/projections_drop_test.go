@@ -67,6 +67,20 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 
 	retired = write(again, step(catalog.Retire(again, by)))
 	drop.entry = retired
+	// An application has written into the collection meanwhile.
+	if _, err := db.Collection("visits").InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: "one"}}, bson.D{{Key: "_id", Value: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drop.Run(t.Context(), by); err == nil || !strings.Contains(err.Error(), "visits has 2 documents that no projector has written, such as the one with _id \"one\": nothing is deleted") {
+		t.Errorf("the drop ended with %v", err)
+	}
+	has(true)
+	if e, err := projections.List(t.Context()); err != nil || len(e["visits"].Dropping) > 0 || e["visits"].Dropped() {
+		t.Errorf("the entry is %+v, %v", e["visits"], err)
+	}
+	if _, err := db.Collection("visits").DeleteMany(t.Context(), bson.D{{Key: "lastEventId", Value: nil}}); err != nil {
+		t.Fatal(err)
+	}
 	counts, err := drop.Run(t.Context(), by)
 	if err != nil || counts["collections"] != 1 {
 		t.Errorf("the drop ended with %v, %v", counts, err)
