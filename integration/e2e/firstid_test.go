@@ -1,8 +1,11 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
@@ -42,9 +45,9 @@ func eventStoreThatCountsFromZeroIsRefused(t *testing.T) {
 	}
 
 	s.insert(counted("z", 0, one))
-	const why = "event ids begin at 0 in this event store"
-	s.refused(s.startPublisher(0), why, "PENSTOCK_FIELD_EVENT_ID")
-	s.refused(s.startProjector(0), why, "PENSTOCK_FIELD_EVENT_ID")
+	const why = "set PENSTOCK_FIRST_EVENT_ID to 0 for the publisher and the projector"
+	s.refused(s.startPublisher(0), why)
+	s.refused(s.startProjector(0), why)
 	for program, check := range map[string]func() (harness.Output, error){
 		"publisher": func() (harness.Output, error) { return s.Publisher(t.Context(), "check") },
 		"projector": func() (harness.Output, error) { return s.Projector(t.Context(), path, "check", "--connect") },
@@ -52,5 +55,66 @@ func eventStoreThatCountsFromZeroIsRefused(t *testing.T) {
 		if out, err := check(); err != nil || out.Status == 0 || !strings.Contains(string(out.Stdout), why) {
 			t.Errorf("%s check: %v, status %d: %s", program, err, out.Status, out.Stdout)
 		}
+	}
+
+	// The checkpoint and the projections belong to ids from 1.
+	s.SetEnv("PENSTOCK_FIRST_EVENT_ID=0")
+	s.refused(s.startPublisher(0), "PENSTOCK_FIRST_EVENT_ID: recorded \\\"1\\\", now \\\"0\\\"", "set PENSTOCK_FIRST_EVENT_ID as recorded")
+	s.refused(s.startProjector(0), "PENSTOCK_FIRST_EVENT_ID: recorded \\\"1\\\", now \\\"0\\\"", "set the variables as recorded")
+}
+
+// TestEventStoreThatCountsFromZeroIsRead runs services that are set to ids from 0: every read model
+// has its first event, after kills of the publisher, after a rebuild, and for the commands.
+func TestEventStoreThatCountsFromZeroIsRead(t *testing.T) {
+	scene(t, eventStoreThatCountsFromZeroIsRead)
+}
+
+func eventStoreThatCountsFromZeroIsRead(t *testing.T) {
+	t.Helper()
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	s.SetEnv("PENSTOCK_FIRST_EVENT_ID=0")
+	const aggregates, last = 20, 5
+	id := func(i int) string { return fmt.Sprintf("counter-%02d", i) }
+	for i := range aggregates {
+		s.insert(counted(id(i), 0, bson.D{{Key: "n", Value: int64(1000)}}))
+	}
+	s.start(1, 1)
+	all := func(want string) func() bool {
+		return func() bool {
+			for i := range aggregates {
+				if s.count(id(i)) != want {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	s.await("the first events", all("n=1000 after event 0"))
+	for n := int64(1); n <= last; n++ {
+		if n == 3 {
+			s.kill("publisher", 0)
+			s.startPublisher(1)
+		}
+		for i := range aggregates {
+			s.insert(counted(id(i), n, bson.D{{Key: "n", Value: int64(10)}}))
+		}
+	}
+	s.await("all events", all("n=1050 after event 5"))
+
+	s.awaitLive(map[string]int64{"counts": 1})
+	path := "--projections=" + s.projectionsFile(string(s.workload.Projections))
+	s.projectorCommand(0, path, "projections", "rebuild", "counts", "--yes", "--why=tested")
+	s.awaitLive(map[string]int64{"counts": 2})
+	if !all("n=1050 after event 5")() {
+		t.Error("the rebuild has changed read models")
+	}
+	if stdout, _ := s.projectorCommand(0, path, "--first-event-id=0", "verify", "--sample=100%"); !strings.Contains(stdout, "fold of its events") {
+		t.Errorf("verify says %s", stdout)
+	}
+	if stdout, _ := s.projectorCommand(0, path, "--first-event-id=0", "explain", "--projection=counts", "--aggregate="+id(0), "--until=0"); !strings.Contains(stdout, "after event 0") {
+		t.Errorf("explain says %s", stdout)
+	}
+	if n := s.documents(s.state.Collection("quarantine")) + s.documents(s.state.Collection("parked")); n != 0 {
+		t.Errorf("%d events are in the quarantine or parked", n)
 	}
 }

@@ -29,7 +29,7 @@ func (w *World) correct(ctx context.Context, all bool) bool {
 			continue
 		}
 		w.change(ctx, record.Lookup("_id", "document"), bson.D{
-			{Key: "eventId", Value: int64(1)}, {Key: "aggregateType", Value: "Account"}, {Key: "timestamp", Value: time.Now()},
+			{Key: "eventId", Value: w.plan.first()}, {Key: "aggregateType", Value: "Account"}, {Key: "timestamp", Value: time.Now()},
 		})
 		found++
 		if !all {

@@ -53,6 +53,8 @@ type Plan struct {
 	// Poison, Unreadable, Large and Late are how many such events each writer writes. A late
 	// event is stored after the next one of its aggregate.
 	Poison, Unreadable, Large, Late int
+	// FromZero numbers the events of each aggregate from 0 instead of 1.
+	FromZero bool
 	// Wallets makes a fourth of the aggregates wallets. The others are accounts.
 	Wallets bool
 	// Moves says that the third version of the projections keeps the ledger and the view groups in
@@ -77,6 +79,14 @@ func (p *Plan) of(f Fault) Fault {
 		f.Server = stores
 	}
 	return f
+}
+
+// first is the id of the first event of each aggregate.
+func (p *Plan) first() int64 {
+	if p.FromZero {
+		return 0
+	}
+	return 1
 }
 
 // pipelines returns the plan of each pipeline.
@@ -125,9 +135,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, wallets %v, moves %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, from 0 %v, wallets %v, moves %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
-		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Wallets, p.Moves, len(p.Faults), beside)
+		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.FromZero, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -198,6 +208,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		at := length/4 + time.Duration(r.Int64N(int64(length/2)))
 		p.Faults = append(p.Faults, Fault{At: at, Kind: correction, Way: r.IntN(2)})
 	}
+	p.FromZero = rand.New(rand.NewPCG(seed, 0x7a65726f)).IntN(3) == 0
 	p.Slots = pick(rand.New(rand.NewPCG(seed, 0x736c6f7473)), 0, 0, 2, 6)
 	if r := rand.New(rand.NewPCG(seed, 0x7265706c616365)); r.IntN(6) == 0 {
 		for range 1 + r.IntN(2) {

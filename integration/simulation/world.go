@@ -221,6 +221,7 @@ func (w *World) environ(version int) []string {
 		"PENSTOCK_RECONCILE=off",
 		"PENSTOCK_WHO=operator",
 		"PENSTOCK_SESSION_MODE=aggregate",
+		fmt.Sprint("PENSTOCK_FIRST_EVENT_ID=", p.first()),
 	}
 	if p.Split {
 		env = append(env, "PENSTOCK_EVENTS_MONGODB_URI="+w.mongo.URI())

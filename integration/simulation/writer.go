@@ -20,9 +20,9 @@ type writer struct {
 	random *rand.Rand
 	// prefix begins the ids of the aggregates that only this writer writes.
 	prefix string
-	// next is the next event id of each aggregate, and open says whether it is open.
-	next map[string]int64
-	open map[string]bool
+	// newest is the last event id of each aggregate, and open says whether it is open.
+	newest map[string]int64
+	open   map[string]bool
 
 	mu sync.Mutex
 	// written are the acknowledged events, in order.
@@ -48,7 +48,7 @@ func (c *commit) messageID() string { return fmt.Sprintf("%s/%d", c.aggregate, c
 func newWriter(w *World, number int) *writer {
 	return &writer{
 		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572+uint64(number))),
-		prefix: string(rune('a' + number)), next: make(map[string]int64), open: make(map[string]bool),
+		prefix: string(rune('a' + number)), newest: make(map[string]int64), open: make(map[string]bool),
 	}
 }
 
@@ -148,9 +148,13 @@ func (w *writer) writeLate(ctx context.Context) {
 
 // event makes the next event of an aggregate.
 func (w *writer) event(id, kind string) (any, commit) {
-	w.next[id]++
+	number := w.world.plan.first()
+	if newest, ok := w.newest[id]; ok {
+		number = newest + 1
+	}
+	w.newest[id] = number
 	document := bson.D{
-		{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: w.aggregateType(id)}, {Key: "eventId", Value: w.next[id]},
+		{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: w.aggregateType(id)}, {Key: "eventId", Value: number},
 		{Key: "eventType", Value: w.eventType(id, kind)}, {Key: "timestamp", Value: time.Now()},
 	}
 	payload := bson.D{{Key: "amount", Value: w.random.Int64N(1000)}}
@@ -165,7 +169,7 @@ func (w *writer) event(id, kind string) (any, commit) {
 	if !w.world.isErased(id) {
 		name = w.world.personOf(id)
 	}
-	return append(document, bson.E{Key: "payload", Value: append(payload, bson.E{Key: "name", Value: name})}), commit{aggregate: id, event: w.next[id], began: time.Now()}
+	return append(document, bson.E{Key: "payload", Value: append(payload, bson.E{Key: "name", Value: name})}), commit{aggregate: id, event: number, began: time.Now()}
 }
 
 // store stores events in one transaction.

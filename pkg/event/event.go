@@ -12,7 +12,7 @@ type Keys struct {
 	AggregateID string
 	// AggregateType is empty if the source has none.
 	AggregateType string
-	// EventID is positive and rises within its aggregate.
+	// EventID rises by one within its aggregate, from [Fields.FirstEventID].
 	EventID int64
 	// EventType is never empty.
 	EventType string

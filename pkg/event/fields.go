@@ -18,13 +18,16 @@ type Fields struct {
 	Payload       string `name:"field-payload" env:"PENSTOCK_FIELD_PAYLOAD" default:"payload" placeholder:"NAME" help:"Field of the event's data."`
 	Metadata      string `name:"field-metadata" env:"PENSTOCK_FIELD_METADATA" default:"metadata" placeholder:"NAME" help:"Field of the event's metadata; traceparent and tracestate are read from it."`
 
+	// FirstEventID is the id of the first event of each aggregate.
+	FirstEventID int64 `name:"first-event-id" env:"PENSTOCK_FIRST_EVENT_ID" default:"1" help:"Id of the first event of each aggregate: 0 or 1, the same for all aggregates, and the same for the publisher and the projector."`
+
 	// UUIDs is the order of bytes of aggregate ids that are older UUIDs. The connection string
 	// of the event store has it.
 	UUIDs UUIDRepresentation `kong:"-"`
 }
 
 // DefaultFields are the names of the design: aggregateId, aggregateType, eventId,
-// eventType, timestamp, payload and metadata.
+// eventType, timestamp, payload and metadata. Event ids begin at 1.
 func DefaultFields() Fields {
 	return Fields{
 		AggregateID:   "aggregateId",
@@ -34,11 +37,13 @@ func DefaultFields() Fields {
 		Timestamp:     "timestamp",
 		Payload:       "payload",
 		Metadata:      "metadata",
+		FirstEventID:  1,
 	}
 }
 
 // Check reports every name that is empty, dotted, starts with a dollar sign, contains a
-// NUL or is used twice, and an unknown UUIDRepresentation.
+// NUL or is used twice, a FirstEventID that is neither 0 nor 1, and an unknown
+// UUIDRepresentation.
 func (f Fields) Check() error {
 	var problems []error
 	seen := make(map[string]string, fieldCount)
@@ -56,8 +61,14 @@ func (f Fields) Check() error {
 		}
 		seen[n.name] = n.variable
 	}
+	if f.FirstEventID != 0 && f.FirstEventID != 1 {
+		problems = append(problems, fmt.Errorf("PENSTOCK_FIRST_EVENT_ID is %d: set 0 or 1", f.FirstEventID))
+	}
 	return errors.Join(append(problems, f.UUIDs.check())...)
 }
+
+// FromZero reports whether event ids begin at 0.
+func (f Fields) FromZero() bool { return f.FirstEventID == 0 }
 
 // Variable is the environment variable that configures the field with that name, or empty
 // if no variable does.

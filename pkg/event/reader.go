@@ -30,6 +30,8 @@ const (
 type Reader struct {
 	names [fieldCount]string
 	uuids UUIDRepresentation
+	// first is the least event id.
+	first int64
 	// only is the kind of aggregate ids that is read; see Only.
 	only atomic.Pointer[IDKind]
 }
@@ -40,7 +42,7 @@ func NewReader(fields Fields) (*Reader, error) {
 	if err := fields.Check(); err != nil {
 		return nil, fmt.Errorf("validate field names: %w", err)
 	}
-	return &Reader{uuids: fields.UUIDs, names: [fieldCount]string{
+	return &Reader{uuids: fields.UUIDs, first: fields.FirstEventID, names: [fieldCount]string{
 		fieldAggregateID:   fields.AggregateID,
 		fieldAggregateType: fields.AggregateType,
 		fieldEventID:       fields.EventID,
@@ -166,15 +168,15 @@ func (r *Reader) readEventID(ev *Event, v bson.RawValue) error {
 	case bson.TypeDouble:
 		f := math.Float64frombits(binary.LittleEndian.Uint64(v.Value))
 		// 2^63 is the smallest double that exceeds an int64.
-		if f != math.Trunc(f) || f >= 1<<63 || f < 1 {
-			return outOfRange(name, strconv.FormatFloat(f, 'g', -1, 64))
+		if f != math.Trunc(f) || f >= 1<<63 || f < float64(r.first) {
+			return r.outOfRange(name, strconv.FormatFloat(f, 'g', -1, 64))
 		}
 		id = int64(f)
 	default:
 		return wrongType(name, v.Type, "an integer")
 	}
-	if id < 1 {
-		return outOfRange(name, strconv.FormatInt(id, 10))
+	if id < r.first {
+		return r.outOfRange(name, strconv.FormatInt(id, 10))
 	}
 	ev.EventID = id
 	return nil
@@ -234,8 +236,8 @@ func wrongType(name string, t bson.Type, want string) error {
 	return &ContractError{Reason: ReasonWrongType, Field: name, Detail: fmt.Sprintf("%s, not %s", t, want)}
 }
 
-func outOfRange(name, value string) error {
-	return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: value + " is not a whole number from 1 to 2^63-1"}
+func (r *Reader) outOfRange(name, value string) error {
+	return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: fmt.Sprintf("%s is not a whole number from %d to 2^63-1", value, r.first)}
 }
 
 // quoted quotes s for an error and truncates it if it is long.

@@ -231,6 +231,31 @@ func TestReadIntegralDoubles(t *testing.T) {
 	}
 }
 
+// Event 0 keeps the contract if event ids begin at 0.
+func TestReadFromZero(t *testing.T) {
+	t.Parallel()
+	fields := event.DefaultFields()
+	fields.FirstEventID = 0
+	r, err := event.NewReader(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []any{int32(0), int64(0), 0.0} {
+		if ev, err := r.Read(testkit.Raw(with("eventId", value))); err != nil || ev.EventID != 0 {
+			t.Errorf("%T: event %d, %v", value, ev.EventID, err)
+		}
+	}
+	for _, value := range []any{int32(-1), -1.0} {
+		if _, err := r.Read(testkit.Raw(with("eventId", value))); !errors.As(err, new(*event.ContractError)) {
+			t.Errorf("%v: %v", value, err)
+		}
+	}
+	fields.FirstEventID = 2
+	if err := fields.Check(); err == nil {
+		t.Error("ids from 2 are accepted")
+	}
+}
+
 // A document that is cut anywhere is malformed. It causes no panic and is no event.
 func TestReadMalformed(t *testing.T) {
 	t.Parallel()

@@ -12,13 +12,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// ErrFirstID says that the events of each aggregate are numbered from 0. Event 0 breaks the
-// contract, and the fold of the others would look complete without it.
-var ErrFirstID = errors.New("event ids begin at 0 in this event store, and Penstock reads ids from 1, so every read model would lack its first event; let the writer store a number that begins at 1, also in the events that exist, and set PENSTOCK_FIELD_EVENT_ID to its field")
+// ErrFirstID says that the events of each aggregate are numbered from another id than configured.
+var ErrFirstID = errors.New("event ids begin elsewhere")
 
-// CheckFirstID fails with [ErrFirstID] if the first and the last aggregate of the index both have
-// an event 0. A single event 0 is a mistake of one aggregate, which does not concern the others.
-// CheckFirstID checks nothing if the index is missing.
+// CheckFirstID fails with [ErrFirstID] if the first and the last aggregate of the index both begin
+// at 0 although [event.Fields.FirstEventID] is 1, or at 1 although it is 0. A single aggregate that
+// begins elsewhere is a mistake that does not concern the others. CheckFirstID checks nothing if
+// the index is missing.
 func (r *Reader) CheckFirstID(ctx context.Context) error {
 	index, exists, err := r.index(ctx)
 	if errors.Is(err, ErrIndex) || err == nil && !exists {
@@ -40,16 +40,20 @@ func (r *Reader) CheckFirstID(ctx context.Context) error {
 	for _, order := range []int{1, -1} {
 		opts := options.FindOne().SetHint(index).SetProjection(r.keyProjection())
 		end, err := r.events.FindOne(ctx, ids, opts, options.FindOne().SetSort(bson.D{{Key: r.fields.AggregateID, Value: order}, {Key: r.fields.EventID, Value: order}})).Raw()
+		var first bson.Raw
 		if err == nil {
-			zero := bson.D{{Key: r.fields.AggregateID, Value: end.Lookup(r.fields.AggregateID)}, {Key: r.fields.EventID, Value: 0}}
-			err = r.events.FindOne(ctx, zero, opts).Err()
+			begin := bson.D{{Key: r.fields.AggregateID, Value: end.Lookup(r.fields.AggregateID)}, {Key: r.fields.EventID, Value: bson.D{{Key: "$in", Value: bson.A{0, 1}}}}}
+			first, err = r.events.FindOne(ctx, begin, opts, options.FindOne().SetSort(bson.D{{Key: r.fields.EventID, Value: 1}})).Raw()
 		}
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("look for event 0 in %s: %w", r.name(), err)
+			return fmt.Errorf("look for the first events in %s: %w", r.name(), err)
+		}
+		if id, _ := first.Lookup(r.fields.EventID).AsInt64OK(); id == r.fields.FirstEventID {
+			return nil
 		}
 	}
-	return fmt.Errorf("%s: %w", r.name(), ErrFirstID)
+	return fmt.Errorf("%s: %w: set PENSTOCK_FIRST_EVENT_ID to %d for the publisher and the projector, because the events of each aggregate are numbered from %[3]d", r.name(), ErrFirstID, 1-r.fields.FirstEventID)
 }

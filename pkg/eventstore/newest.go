@@ -11,13 +11,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Newest gives the highest event id of an aggregate; 0 if the store has no readable event of it.
-// Events without a valid id do not count: they are in the quarantine. The error is MongoDB's.
+// Newest gives the highest event id of an aggregate, or the id before the first event if the
+// store has no readable event of it. Events without a valid id do not count: they are in the quarantine. The error is MongoDB's.
 func (r *Reader) Newest(ctx context.Context, aggregateID string) (int64, error) {
 	known, err := r.Known(ctx, []string{aggregateID})
 	id, ok := known[aggregateID]
 	if err != nil || !ok {
-		return 0, err
+		return r.fields.FirstEventID - 1, err
 	}
 	explain := func(err error) error {
 		return fmt.Errorf("read the newest event of %s in %s: %w", aggregateID, r.name(), err)
@@ -36,7 +36,7 @@ func (r *Reader) Newest(ctx context.Context, aggregateID string) (int64, error) 
 	if err := cursor.Err(); err != nil {
 		return 0, explain(err)
 	}
-	return 0, nil
+	return r.fields.FirstEventID - 1, nil
 }
 
 // between selects the events from ≤ eventId ≤ to of an aggregate. An array has each of its

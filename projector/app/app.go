@@ -290,7 +290,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		large:  semaphore.NewWeighted(maxRead),
 		tracer: p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
-	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections))
+	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections, p.config.Fields.FromZero()))
 	resumer := history.NewResumer(history.ResumerOptions{Claims: parked, Soon: parked.Soon(), Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.EventFields())
 	if err != nil {
@@ -343,7 +343,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		deadLetters = p.deadLetters(subscription)
 		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
-	source := &applied{entries: past.follower.Projections, stores: s, parked: parked, events: events}
+	source := &applied{entries: past.follower.Projections, stores: s, parked: parked, events: events, fromZero: p.config.Fields.FromZero()}
 	if err := p.serveApplied(ctx, group, source); err != nil {
 		return nil, nil, err
 	}

@@ -30,6 +30,8 @@ type applied struct {
 	stores  *config.Stores
 	parked  *park.Store
 	events  *eventstore.Reader
+	// fromZero is set if event ids begin at 0.
+	fromZero bool
 }
 
 var _ query.Source = (*applied)(nil)
@@ -66,7 +68,7 @@ func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status,
 		if err != nil {
 			return nil, err
 		}
-		units = append(units, model.Unit{Projection: key.Projection, Generation: e.Live.Generation, Collection: e.Live.Collection, AggregateID: key.AggregateID, Parts: scope.View})
+		units = append(units, model.Unit{Projection: key.Projection, Generation: e.Live.Generation, Collection: e.Live.Collection, AggregateID: key.AggregateID, Parts: scope.View, FromZero: a.fromZero})
 		places = append(places, i)
 	}
 	if len(units) == 0 {
@@ -84,7 +86,7 @@ func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status,
 	}
 	for j, i := range places {
 		statuses[i].Watermark = watermarks[j]
-		if p := parked[j]; p != (park.Status{}) {
+		if p := parked[j]; p.Reason != "" {
 			statuses[i].Parked = &query.Parked{EventID: p.EventID, Reason: p.Reason, Resumes: p.Resumes}
 		}
 	}
@@ -120,7 +122,7 @@ func (p *Projector) serveApplied(ctx context.Context, group *errgroup.Group, sou
 	}
 	poller := query.NewPoller(source, p.logger)
 	server := health.NewHTTPServer(health.HTTPOptions{
-		Handler:      query.NewHandler(poller, p.registry),
+		Handler:      query.NewHandler(poller, p.config.Fields.FirstEventID, p.registry),
 		Connections:  appliedConnections,
 		WriteTimeout: appliedTimeout,
 	})

@@ -48,8 +48,8 @@ func (p *Projector) prepare(ctx context.Context, s *config.Stores) error {
 }
 
 // await waits until it reaches the stores and can read the event store. It fails if one of
-// them is no replica set or refuses the credentials, or if event ids begin at 0. Without this
-// check, a wrong event store would show only at the first gap.
+// them is no replica set or refuses the credentials, or if event ids begin elsewhere than
+// configured. Without this check, a wrong event store would show only at the first gap.
 func (p *Projector) await(ctx context.Context, s *config.Stores) error {
 	for _, client := range s.Needed {
 		if err := p.awaitOne(ctx, client, func(ctx context.Context) error {

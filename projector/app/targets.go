@@ -21,6 +21,8 @@ type targets struct {
 	parked     *park.Store
 	readModels *mongo.Database
 	declared   []*Projection
+	// fromZero is set if event ids begin at 0.
+	fromZero bool
 
 	mu sync.Mutex
 	// compiled has the projections of definitions, by hash.
@@ -31,8 +33,8 @@ type targets struct {
 
 var _ catalog.Engine = (*targets)(nil)
 
-func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
-	return &targets{Engine: eng, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
+func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, declared []*Projection, fromZero bool) *targets {
+	return &targets{Engine: eng, parked: parked, readModels: db, declared: declared, fromZero: fromZero, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
 }
 
 // projection returns the projection of a definition. If it is declared in YAML, it is
@@ -68,7 +70,7 @@ func (t *targets) Set(ctx context.Context, all []catalog.Target) error {
 		if err != nil {
 			return err
 		}
-		next[i] = engine.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers}
+		next[i] = engine.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers, FromZero: t.fromZero}
 		served[i] = park.Served{Projection: target.Projection, Generation: target.Generation}
 		if !target.Building && !t.prepared[target.Collection] {
 			live = append(live, target.Collection)

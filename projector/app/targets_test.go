@@ -25,7 +25,7 @@ func version(t *testing.T, name, version string) *Projection {
 func TestProcessServesOnlyTheVersionsInItsCode(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
-	old := newTargets(nil, nil, nil, []*Projection{first})
+	old := newTargets(nil, nil, nil, []*Projection{first}, false)
 	if p, err := old.projection(catalog.Declare(first)[0].Definition); p != first || err != nil {
 		t.Errorf("its own: %v, %v", p, err)
 	}

@@ -94,6 +94,7 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_FIELD_TIMESTAMP" $values.events.fields.timestamp)
   (list "PENSTOCK_FIELD_PAYLOAD" $values.events.fields.payload)
   (list "PENSTOCK_FIELD_METADATA" $values.events.fields.metadata)
+  (list "PENSTOCK_FIRST_EVENT_ID" $values.events.firstEventId)
   (list "PENSTOCK_LOG_LEVEL" $own.log.level)
   (list "PENSTOCK_LOG_FORMAT" $own.log.format)
   (list "PENSTOCK_ADMIN_ADDRESS" (printf ":%d" (int64 $own.adminPort)))

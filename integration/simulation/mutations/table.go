@@ -175,8 +175,8 @@ var Table = []Mutation{
 	{
 		Name:  "a first event creates a read model that was erased",
 		File:  "projector/internal/engine/assume.go",
-		Old:   "next == 1 && (u.Deletes || u.Parts) &&",
-		New:   "next == 1 &&",
+		Old:   "next == u.FirstEvent() && (u.Deletes || u.Parts) &&",
+		New:   "next == u.FirstEvent() &&",
 		Blind: "the first event of an erased aggregate must arrive again in a session that has not kept its state",
 		Test:  "projector/internal/engine TestErasedAggregateIsNotCreatedAnew",
 	},
@@ -251,6 +251,12 @@ var Table = []Mutation{
 		Test:  "projector/internal/readmodel TestContract",
 	},
 	{
+		Name: "the first event of a stream from 0 is taken for a duplicate",
+		File: "projector/internal/readmodel/sidewatermark.go",
+		Old:  "watermarks[sideKeyOf(u)] = u.NoEvent()",
+		New:  "watermarks[sideKeyOf(u)] = 0",
+	},
+	{
 		Name:  "a side watermark goes back",
 		File:  "projector/internal/readmodel/guard.go",
 		Old:   "document(\"$max\").int(model.FieldLastEventID, o.To).end().\n\t\t\tdocument(\"$set\").time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
@@ -270,8 +276,8 @@ var Table = []Mutation{
 	{
 		Name:  "an aggregate whose missing event has come waits for its next attempt",
 		File:  "projector/internal/park/marker.go",
-		Old:   "if h.Passed > 0 {",
-		New:   "if h.Passed < 0 {",
+		Old:   "if h.Passed > h.NoEvent() {",
+		New:   "if h.Passed < h.NoEvent() {",
 		Blind: "late events come within 20 s, when the next attempt is near; in 100 histories none was late for longer",
 		Test:  "projector/internal/park TestAggregateThatHasPassedItsEventIsDue",
 	},

@@ -48,11 +48,14 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 	}
 	u.looked = true
 	state, kept := t.session.take(u)
+	if !kept {
+		state.Watermark = u.NoEvent()
+	}
 	next := u.aggregate.events[0].EventID
 	switch {
 	case kept && next == state.Watermark+1:
 		u.assumes = assumesKept
-	case !kept && next == 1 && (u.Deletes || u.Parts) && !u.target.Building && t.newcomers.expected():
+	case !kept && next == u.FirstEvent() && (u.Deletes || u.Parts) && !u.target.Building && t.newcomers.expected():
 		u.assumes = assumesNew
 	default:
 		return false
@@ -79,7 +82,7 @@ func (u *unit) stored(s *model.State) {
 // unassume drops the assumed state and its fold.
 func (u *unit) unassume() {
 	u.assumes = assumesNothing
-	u.stored(&model.State{})
+	u.stored(&model.State{Watermark: u.NoEvent()})
 	clear(u.run)
 	u.run, u.fold = u.run[:0], projection.Fold{}
 }

@@ -81,7 +81,7 @@ type unit struct {
 
 	// settled are the results of the aggregate's finished events, in order.
 	settled []settlement
-	// passed is the watermark of a parked unit that can resume immediately; otherwise 0.
+	// passed is the watermark of a parked unit that can resume immediately; otherwise NoEvent.
 	passed int64
 	// missing are events from the event store that are still to be folded.
 	missing []*projection.Event
@@ -105,6 +105,13 @@ type unit struct {
 	repaired int
 	// cause is the reason for which the unit was parked.
 	cause *projection.Error
+}
+
+// newUnit makes a unit of which nothing is known.
+func newUnit(t *Target, aggregateID string) *unit {
+	u := &unit{Unit: t.Unit(aggregateID), target: t}
+	u.watermark, u.attempted = u.NoEvent(), u.NoEvent()
+	return u
 }
 
 // known is what is known of a unit's state in the store.
@@ -155,7 +162,8 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, s
 			if !slices.ContainsFunc(a.events, func(ev *projection.Event) bool { return t.Projection.Concerns(ev.Event) }) {
 				continue
 			}
-			u := &unit{Unit: t.Unit(a.id), target: t, aggregate: a, settled: make([]settlement, 0, len(a.events))}
+			u := newUnit(t, a.id)
+			u.aggregate, u.settled = a, make([]settlement, 0, len(a.events))
 			a.units = append(a.units, u)
 			b.units = append(b.units, u)
 		}

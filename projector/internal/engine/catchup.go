@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // Pager continues units from the event store, page by page: an [Engine].
 type Pager interface {
@@ -13,19 +16,19 @@ var _ Pager = (*Engine)(nil)
 // unit cannot continue. It is the one way to bring an aggregate forward without the topic.
 //
 // CatchUp calls next after each page without a cause. next returns the head up to which the
-// unit continues, or 0 if CatchUp ends. If next is nil, the head stays the same. Then CatchUp
+// unit continues, or a negative one if CatchUp ends. If next is nil, the head stays the same. Then CatchUp
 // also ends, without a cause and below the head, if a page does not raise the watermark:
 // other processes keep writing the unit.
 //
 // The result is that of the last page. The error is that of [Engine.Resume] or of next.
 func CatchUp(ctx context.Context, pages Pager, s Suspended, next func(watermark int64) (head int64, err error)) (Resumed, error) {
-	for last := int64(-1); ; {
+	for last := int64(math.MinInt64); ; {
 		resumed, err := pages.Resume(ctx, s)
 		if err != nil || resumed.Cause != nil {
 			return resumed, err
 		}
 		if next != nil {
-			if s.Head, err = next(resumed.Watermark); s.Head == 0 || err != nil {
+			if s.Head, err = next(resumed.Watermark); s.Head < 0 || err != nil {
 				return resumed, err
 			}
 			continue

@@ -61,7 +61,7 @@ func (b *batch) lookUp(ctx context.Context, units []*unit) (parked, rest []*unit
 	}
 	for i, u := range units {
 		if p := positions[i]; p.Resumes || p.EventID > u.watermark {
-			u.passed = 0
+			u.passed = u.NoEvent()
 			if p.Resumes && p.EventID <= u.watermark {
 				u.passed = u.watermark
 			}

@@ -23,7 +23,7 @@ type Suspended struct {
 	// Head is the last event that was acknowledged for the unit, or that the event store
 	// has of the aggregate. The unit is caught up when it has this event.
 	Head int64
-	// Final says that a history that does not begin at event 1 has the reason [ReasonHistory]
+	// Final says that a history that does not begin at the first event has the reason [ReasonHistory]
 	// instead of [ReasonMissing].
 	Final bool
 	// Parks makes Resume park a unit that resumes by itself: as [ReasonConflict] if another
@@ -34,7 +34,7 @@ type Suspended struct {
 
 // Resumed is the progress of a unit.
 type Resumed struct {
-	// Watermark is the last event in its read model; 0 if that could not be loaded.
+	// Watermark is the last event in its read model; [model.Unit.NoEvent] if that could not be loaded.
 	Watermark int64
 	// Cause is the reason why the unit cannot continue; nil if it can, or if it is caught
 	// up.
@@ -72,7 +72,8 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
 	}
 	b := &batch{Engine: e, targets: targets}
-	u := &unit{Unit: t.Unit(s.AggregateID), target: t, head: s.Head}
+	u := newUnit(t, s.AggregateID)
+	u.head = s.Head
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {
 		return Resumed{}, context.Cause(ctx)
@@ -85,7 +86,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	// A state that can never be loaded fails again below, and parks the unit.
 	state := b.look(ctx, u)
 	if u.trouble == nil && u.watermark >= s.Head {
-		if state.Foreign != nil && u.watermark > 0 {
+		if state.Foreign != nil && u.watermark > u.NoEvent() {
 			b.removeForeign(ctx, u, state)
 		}
 		if u.trouble == nil {
@@ -95,7 +96,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	if u.trouble != nil {
 		return b.unavailable(ctx, u, s)
 	}
-	events, cause := b.readHistory(ctx, s, u.watermark+1, s.Head)
+	events, cause := b.readHistory(ctx, u, s)
 	if cause == nil && len(events) == 0 {
 		cause = &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing, Err: errNotStored}
 	}
@@ -168,9 +169,10 @@ func (b *batch) look(ctx context.Context, u *unit) model.State {
 	return state
 }
 
-// readHistory reads a page of an aggregate's events, beginning with an id. The page
-// ends before the first hole.
-func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64) ([]*event.Event, *projection.Error) {
+// readHistory reads a page of an aggregate's events after the unit's watermark. The page ends
+// before the first hole.
+func (b *batch) readHistory(ctx context.Context, u *unit, s Suspended) ([]*event.Event, *projection.Error) {
+	from := u.watermark + 1
 	cause := &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: from, Reason: projection.ReasonUnavailable}
 	if b.repairer == nil {
 		cause.Err = errors.New("there is no event store to read from")
@@ -179,7 +181,7 @@ func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64)
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
 	first := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID}, RawAggregateID: s.RawAggregateID}
-	events, err := b.repairer.Missing(attempt, first, from, until, repairPage)
+	events, err := b.repairer.Missing(attempt, first, from, s.Head, repairPage)
 	if err != nil {
 		cause.Err = err
 		return nil, cause
@@ -188,7 +190,7 @@ func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64)
 	switch {
 	case len(leading) > 0:
 		return leading, nil
-	case from == 1 && len(events) > 0 && s.Final:
+	case from == u.FirstEvent() && len(events) > 0 && s.Final:
 		cause.Reason, cause.Err = projection.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", events[0].EventID)
 	default:
 		cause.Reason, cause.Err = projection.ReasonMissing, errNotStored

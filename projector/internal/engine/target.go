@@ -26,6 +26,8 @@ type Target struct {
 	// So a later sweep must find the events that the store has when the last target that
 	// defers is replaced.
 	Defers bool
+	// FromZero is set if event ids begin at 0; see [model.Unit].
+	FromZero bool
 }
 
 // Live returns targets for the first generation of each projection, which readers see.
@@ -52,7 +54,7 @@ func (t *Target) String() string {
 func (t *Target) Unit(aggregateID string) model.Unit {
 	return model.Unit{
 		Projection: t.Projection.Name(), Generation: t.Generation, Collection: t.Collection,
-		AggregateID: aggregateID, Deletes: t.Projection.Deletes(), Parts: t.Projection.View() != nil,
+		AggregateID: aggregateID, Deletes: t.Projection.Deletes(), Parts: t.Projection.View() != nil, FromZero: t.FromZero,
 	}
 }
 

@@ -150,16 +150,18 @@ func (b *build) insert(ctx context.Context, g *group) error {
 func (b *build) fold(ctx context.Context, h *history, g *group) (*folded, error) {
 	f := newFolded(b.target, &h.aggregate)
 	if b.only != nil {
-		if f.until = b.only[h.id]; f.until == 0 {
+		until, ok := b.only[h.id]
+		if !ok {
 			return nil, nil
 		}
+		f.until = until
 	}
 	g.counts.aggregates++
 	if !h.long {
 		f.add(h.events)
 		return f, nil
 	}
-	err := b.readFrom(ctx, &h.aggregate, 1, b.since, f.add)
+	err := b.readFrom(ctx, &h.aggregate, f.unit.FirstEvent(), b.since, f.add)
 	g.counts.events += int64(h.read)
 	return f, err
 }

@@ -93,7 +93,7 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if f := state.Foreign; f != nil {
 		raise(f.Watermark)
 	}
-	fold, failed, err := w.foldFrom(ctx, t, a, nil, 1, true)
+	fold, failed, err := w.foldFrom(ctx, t, a, nil, u.FirstEvent(), true)
 	if err != nil {
 		return false, err
 	}
@@ -128,5 +128,5 @@ func refolded(u model.Unit, t *engine.Target, fold *projection.Accumulator, stat
 		Foreign: state.Foreign, View: t.Projection.View(), Building: t.Building,
 	}
 	changes := to > state.Watermark || u.Parts && state.Document != nil
-	return write, changes && (floor > 0 || fold.Concerned())
+	return write, changes && (floor > u.NoEvent() || fold.Concerned())
 }

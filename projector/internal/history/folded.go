@@ -20,13 +20,13 @@ type folded struct {
 	// until is the last event that is folded. first and last are the lowest and the highest
 	// event id.
 	until, first, last int64
-	// hole is the first missing event; 0 if there is none. The events
-	// after it are not folded.
+	// hole is the first missing event. The events after it are not folded. first, last, hole and
+	// parkedAt are NoEvent of the unit if there is no such event.
 	hole int64
 	// failed says that the event after the folded ones cannot be folded.
 	failed    bool
 	concerned bool
-	// parkedAt is the event at which a sweep has found the aggregate parked; 0 for none.
+	// parkedAt is the event at which a sweep has found the aggregate parked.
 	parkedAt int64
 	// watermark and foreign are set by loadWatermarks.
 	watermark int64
@@ -34,7 +34,15 @@ type folded struct {
 }
 
 func newFolded(target *engine.Target, a *aggregate) *folded {
-	return &folded{unit: target.Unit(a.id), raw: a.raw, target: target, fold: target.Projection.Begin(nil, 0), until: math.MaxInt64}
+	h := &folded{unit: target.Unit(a.id), raw: a.raw, target: target, fold: target.Projection.Begin(nil), until: math.MaxInt64}
+	h.noEvents()
+	return h
+}
+
+// noEvents says that there is none of the events yet.
+func (h *folded) noEvents() {
+	none := h.unit.NoEvent()
+	h.first, h.last, h.hole, h.parkedAt, h.watermark = none, none, none, none, none
 }
 
 // add folds the next events. It reuses the slice.
@@ -48,14 +56,14 @@ func (h *folded) add(events []*event.Event) {
 		if ev.EventID <= h.last {
 			continue
 		}
-		if h.hole == 0 && ev.EventID != h.last+1 {
+		if h.hole == h.unit.NoEvent() && ev.EventID != h.last+1 {
 			h.hole = h.last + 1
 		}
-		if h.first == 0 {
+		if h.first == h.unit.NoEvent() {
 			h.first = ev.EventID
 		}
 		h.last = ev.EventID
-		if h.hole == 0 {
+		if h.hole == h.unit.NoEvent() {
 			leading = append(leading, ev)
 		}
 	}
@@ -65,4 +73,4 @@ func (h *folded) add(events []*event.Event) {
 }
 
 // complete reports whether all of its events are folded.
-func (h *folded) complete() bool { return h.hole == 0 && !h.failed }
+func (h *folded) complete() bool { return h.hole == h.unit.NoEvent() && !h.failed }

@@ -16,10 +16,10 @@ import (
 
 // follow continues a history from its watermark to its last event, or parks it.
 func (w *Workers) follow(ctx context.Context, h *folded) (c counts, err error) {
-	if h.parkedAt > 0 {
+	if h.parkedAt > h.unit.NoEvent() {
 		return w.precede(ctx, h)
 	}
-	if h.watermark < h.first-1 && h.hole == 1 {
+	if h.watermark < h.first-1 && h.hole == h.unit.FirstEvent() {
 		err := w.Parking.Park(ctx, []model.Marker{{
 			Unit: h.unit, RawAggregateID: h.raw, Reason: string(projection.ReasonHistory),
 			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has the events up to %d", h.first, h.watermark),

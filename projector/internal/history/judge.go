@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -18,18 +19,19 @@ type judge struct {
 	target *engine.Target
 	unit   model.Unit
 	state  model.State
-	// fold folds the events up to the watermark; nil if the watermark is 0. failed is the
+	// fold folds the events up to the watermark; nil if there is no watermark. failed is the
 	// error that stopped it.
 	fold   *projection.Accumulator
 	failed *projection.Error
-	// parkedAt is the event at which the aggregate is parked; 0 if it is not parked.
+	// parkedAt is the event at which the aggregate is parked. It and the following ids are
+	// NoEvent of the unit if there is no such event.
 	parkedAt int64
 	// last is the last event, and head the last one that concerns the projection. due is the
 	// last one of those before parkedAt and before a hole: a parked aggregate must have it.
 	last, head, due int64
 	// reached is the last event up to the watermark.
 	reached int64
-	// hole is the first event id that is missing; 0 if none is.
+	// hole is the first event id that is missing.
 	hole int64
 	// whole folds all events, or those before parkedAt, if there is no document, to detect a
 	// missing one.
@@ -38,13 +40,26 @@ type judge struct {
 
 func newJudge(t *engine.Target, aggregateID string, state model.State, parkedAt int64) *judge {
 	j := &judge{target: t, unit: t.Unit(aggregateID), state: state, parkedAt: parkedAt}
-	if state.Watermark > 0 {
-		j.fold = t.Projection.Begin(nil, state.Watermark)
+	none := j.unit.NoEvent()
+	j.last, j.head, j.due, j.reached, j.hole = none, none, none, none, none
+	if state.Watermark > none {
+		j.fold = t.Projection.Begin(nil)
 	}
-	if state.Document == nil && parkedAt != 1 {
-		j.whole = t.Projection.Begin(nil, max(0, parkedAt-1))
+	if state.Document == nil && parkedAt != j.unit.FirstEvent() {
+		j.whole = t.Projection.Begin(nil)
 	}
 	return j
+}
+
+// parked reports whether the aggregate is parked.
+func (j *judge) parked() bool { return j.parkedAt > j.unit.NoEvent() }
+
+// upTo returns the events with ids up to last.
+func upTo(events []*event.Event, last int64) []*event.Event {
+	if i := slices.IndexFunc(events, func(ev *event.Event) bool { return ev.EventID > last }); i >= 0 {
+		return events[:i]
+	}
+	return events
 }
 
 // add takes the next events.
@@ -53,7 +68,7 @@ func (j *judge) add(events []*event.Event) {
 		if ev.EventID <= j.last {
 			continue
 		}
-		if j.hole == 0 && ev.EventID != j.last+1 {
+		if j.hole == j.unit.NoEvent() && ev.EventID != j.last+1 {
 			j.hole = j.last + 1
 		}
 		j.last = ev.EventID
@@ -62,17 +77,20 @@ func (j *judge) add(events []*event.Event) {
 		}
 		if j.target.Projection.Concerns(ev) {
 			j.head = ev.EventID
-			if j.hole == 0 && (j.parkedAt == 0 || ev.EventID < j.parkedAt) {
+			if j.hole == j.unit.NoEvent() && (!j.parked() || ev.EventID < j.parkedAt) {
 				j.due = ev.EventID
 			}
 		}
 	}
 	if j.fold != nil && j.failed == nil {
-		j.failed = j.fold.Add(events)
+		j.failed = j.fold.Add(upTo(events, j.state.Watermark))
 	}
 	if j.whole != nil {
 		// If an event cannot be folded, projectors park the aggregate. The document as of
 		// the events before it may still be missing.
+		if j.parked() {
+			events = upTo(events, j.parkedAt-1)
+		}
 		_ = j.whole.Add(events)
 	}
 }
@@ -80,20 +98,20 @@ func (j *judge) add(events []*event.Event) {
 // verdict returns a finding that does not depend on time, or a finding that counts only
 // if it lasts (late). If both are nil, the read model is right.
 func (j *judge) verdict() (finding, late *Finding) {
-	w := j.state.Watermark
+	w, none := j.state.Watermark, j.unit.NoEvent()
 	switch {
 	case j.state.Err != nil:
 		f := j.finding(Different, j.state.Err.Error())
 		return f, nil
 	case errors.Is(j.state.Unavailable, model.ErrSuperseded):
 		return nil, j.finding(OldGeneration, errNewer(j.state.Unavailable).Error())
-	case j.head == 0 && j.state.Document != nil:
+	case j.head == none && j.state.Document != nil:
 		return j.finding(Extra, "none of the aggregate's events concerns the projection"), nil
-	case w > 0 && j.hole > 0 && j.hole <= w && j.hole <= j.last:
+	case w > none && j.hole > none && j.hole <= w && j.hole <= j.last:
 		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which the read model has", j.hole)), nil
-	case w > 0 && w > j.last:
+	case w > none && w > j.last:
 		return j.finding(Extra, fmt.Sprintf("the watermark is beyond the last event in the store, %d", j.last)), nil
-	case w > 0 && j.reached != w:
+	case w > none && j.reached != w:
 		return j.finding(Extra, fmt.Sprintf("the event store lacks event %d, which is the watermark", w)), nil
 	case j.failed != nil:
 		return j.content(WithoutValues(j.failed)), nil
@@ -107,14 +125,14 @@ func (j *judge) verdict() (finding, late *Finding) {
 	switch {
 	case w >= j.head:
 		return nil, nil
-	case j.parkedAt > 0 && w >= j.due:
+	case j.parked() && w >= j.due:
 		return nil, j.finding(Parked, "")
 	}
 	f := j.finding(Behind, "")
 	if j.whole != nil && j.whole.State() != nil {
 		f.Kind = Missing
 	}
-	if f.Undelivered = j.parkedAt == 0; !f.Undelivered {
+	if f.Undelivered = !j.parked(); !f.Undelivered {
 		f.Detail = fmt.Sprintf("the aggregate is parked at event %d, and the read model lacks events before it", j.parkedAt)
 	}
 	return nil, f

@@ -130,7 +130,7 @@ func (p *parts) project(ctx context.Context, id string) error {
 		return err
 	}
 	defer p.Release(states)
-	fold := p.projection.Begin(states[0].Document, 0)
+	fold := p.projection.Begin(states[0].Document)
 	if failure := fold.Add([]*event.Event{&ev}); failure != nil {
 		return failure
 	}

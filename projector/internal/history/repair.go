@@ -82,7 +82,7 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 	// watermark is wrong, all events are folded. If there is a document, another writer has created
 	// it since, and it already has the events up to its watermark.
 	if state.Foreign != nil || f.wrongContent && (u.Parts || stored == nil) {
-		stored, from = nil, 1
+		stored, from = nil, u.FirstEvent()
 	}
 	fold, failed, err := w.foldFrom(ctx, t, a, stored, from, false)
 	if err == nil {
@@ -91,7 +91,7 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 	switch {
 	case err != nil:
 		return err
-	case failed != nil && fold.Last() == 0:
+	case failed != nil && fold.Last() < 0:
 		return failed
 	}
 	write, ok := fold.Write(u, state)
@@ -137,7 +137,7 @@ func (w *Workers) loadAside(ctx context.Context, u model.Unit, watermark int64, 
 // foldFrom folds the aggregate's events from an id on into a stored document, up to one that
 // cannot be folded: failed says why. With holes, events can be missing.
 func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64, holes bool) (fold *projection.Accumulator, failed, err error) {
-	fold = t.Projection.Begin(stored, 0)
+	fold = t.Projection.Begin(stored)
 	next := from
 	err = w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
 		if failed != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -75,7 +76,7 @@ func (f *fake) Finish(_ context.Context, _ model.Claimed, watermark int64, _ tim
 	if f.head > watermark {
 		return f.head, failure
 	}
-	return 0, failure
+	return park.Finished, failure
 }
 
 func (f *fake) Postpone(_ context.Context, _ model.Claimed, failure model.Failure) error {

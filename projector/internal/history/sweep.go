@@ -126,10 +126,10 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 	}
 	for i := range heads {
 		if head, state := &heads[i], &states[i]; state.Watermark < head.Last || state.Foreign != nil {
-			page.behind = append(page.behind, &folded{
-				unit: units[i], raw: head.RawAggregateID, watermark: state.Watermark, foreign: state.Foreign,
-				first: head.First, last: head.Last,
-			})
+			h := &folded{unit: units[i], raw: head.RawAggregateID}
+			h.noEvents()
+			h.watermark, h.foreign, h.first, h.last = state.Watermark, state.Foreign, head.First, head.Last
+			page.behind = append(page.behind, h)
 		}
 	}
 	s.metrics.events.WithLabelValues(s.labels.projection, s.labels.kind).Add(float64(page.counts.events))
@@ -256,7 +256,7 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 		case at.EventID > h.watermark:
 			h.parkedAt = at.EventID
 			lagging = append(lagging, h)
-		case h.watermark == 0:
+		case h.watermark == h.unit.NoEvent():
 			absent = append(absent, h)
 		default:
 			lagging = append(lagging, h)

@@ -270,7 +270,7 @@ func verifyBesideWriter(t *testing.T, falsification string, loads, writes int) (
 			}
 			defer w.Release(states)
 			// A writer without the event before applies nothing.
-			if fold := w.projection.Begin(states[0].Document, 0); states[0].Watermark == 3 && fold.Add([]*event.Event{&ev}) == nil {
+			if fold := w.projection.Begin(states[0].Document); states[0].Watermark == 3 && fold.Add([]*event.Event{&ev}) == nil {
 				if write, ok := fold.Write(unit, states[0]); ok {
 					live = append(live, write)
 				}

@@ -18,10 +18,9 @@ type Marker struct {
 	EventID, Head int64
 }
 
-// Position says at which event a unit is parked. The zero value means that it is not
-// parked.
+// Position says at which event a unit is parked.
 type Position struct {
-	// EventID is the event at which the unit is parked.
+	// EventID is the event at which the unit is parked; [Unit.NoEvent] if it is not parked.
 	EventID int64
 	// Resumes is set if the unit resumes by itself.
 	Resumes bool
@@ -32,7 +31,7 @@ type Head struct {
 	Unit
 	EventID int64
 	// Passed is the read model's watermark if that has passed the event at which the unit is
-	// parked, so that the unit can resume immediately; otherwise 0.
+	// parked, so that the unit can resume immediately; otherwise [Unit.NoEvent].
 	Passed int64
 }
 

@@ -12,7 +12,7 @@ type State struct {
 	// Document is the whole read model document, including the engine's fields; nil if
 	// there is none.
 	Document bson.Raw
-	// Watermark is the last event in the read model; 0 if there is none yet. A unit
+	// Watermark is the last event in the read model; [Unit.NoEvent] if there is none yet. A unit
 	// without a document may have a watermark.
 	Watermark int64
 	// UpdatedAt is the document's lastUpdatedAt in milliseconds since 1970; 0 if there is

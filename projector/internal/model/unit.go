@@ -20,7 +20,21 @@ type Unit struct {
 	// Parts is set if the projection is a view. The unit has a part, which is kept in its side
 	// watermark, and the documents of Collection are made of many parts.
 	Parts bool
+	// FromZero is set if the first event of each aggregate has the id 0 instead of 1.
+	FromZero bool
 }
+
+// FirstEvent returns the id of the aggregate's first event.
+func (u *Unit) FirstEvent() int64 {
+	if u.FromZero {
+		return 0
+	}
+	return 1
+}
+
+// NoEvent returns the watermark of a unit without events: the id before the first event. It also
+// stands for an event that does not exist, such as the one at which a unit is parked.
+func (u *Unit) NoEvent() int64 { return u.FirstEvent() - 1 }
 
 // Number returns the number of the unit's generation, as documents, watermarks and markers
 // have it.

@@ -90,7 +90,7 @@ func (c *testCommand) versions() map[string]fileVersion {
 		}
 		for _, file := range files {
 			note(file)
-			for _, projections := range testcase.Read(file).Projections {
+			for _, projections := range testcase.Read(file, 1).Projections {
 				note(projections)
 				entries, err := os.ReadDir(projections)
 				if err != nil {
@@ -169,7 +169,7 @@ type suite struct {
 // readSuite reads a test file with its projections, and prints its mistakes. If the
 // projections cannot be loaded, it prints that too, unless their mistakes were reported before.
 func (e *Environment) readSuite(path string, reported bool) (s suite, wrong bool) {
-	s.File = testcase.Read(path)
+	s.File = testcase.Read(path, e.Config.Fields.FirstEventID)
 	if len(s.Problems) == 0 {
 		var err error
 		if s.projections, err = loadAll(s.Projections, e.inCode); err == nil {

@@ -125,10 +125,10 @@ type versus struct {
 	before, after *replay
 }
 
-func (c *comparison) begin() versus {
-	v := versus{comparison: c, after: newReplay(c.after)}
+func (c *comparison) begin(firstEvent int64) versus {
+	v := versus{comparison: c, after: newReplay(c.after, firstEvent)}
 	if c.before != nil {
-		v.before = newReplay(c.before)
+		v.before = newReplay(c.before, firstEvent)
 	}
 	return v
 }

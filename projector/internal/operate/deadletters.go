@@ -184,7 +184,7 @@ func (s *stored) aggregateState(ctx context.Context, d *deadLetter, entries map[
 			continue
 		}
 		if entry.Live == nil || entry.Live.Frozen {
-			state.watermark = 0 // its first build or a promotion is under way
+			state.watermark = math.MinInt64 // its first build or a promotion is under way
 			continue
 		}
 		scope, err := projection.ScopeOf(entry.Live.Text)
@@ -192,7 +192,7 @@ func (s *stored) aggregateState(ctx context.Context, d *deadLetter, entries map[
 			return aggregateState{}, err
 		}
 		if scope.Concerns(d.AggregateType) {
-			units = append(units, model.Unit{Projection: name, Generation: entry.Live.Generation, Collection: entry.Live.Collection, AggregateID: d.AggregateID, Parts: scope.View})
+			units = append(units, model.Unit{Projection: name, Generation: entry.Live.Generation, Collection: entry.Live.Collection, AggregateID: d.AggregateID, Parts: scope.View, FromZero: s.environment.Config.Fields.FromZero()})
 		}
 	}
 	if len(units) == 0 {
@@ -254,7 +254,7 @@ func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *s
 		}
 		return cli.List(e.stdout, c.Output, found, func(d deadLetter) []cli.Field {
 			event := ""
-			if d.EventID != 0 {
+			if d.EventID != 0 || d.Problem == "" {
 				event = fmt.Sprintf("%d %s", d.EventID, d.EventType)
 			}
 			return []cli.Field{

@@ -30,18 +30,20 @@ type definitions struct {
 	// mine reports whether a projection of that pipeline belongs to the event store of this
 	// process. Two pipelines can share the catalog, and each has its own events.
 	mine func(pipeline string) bool
+	// fromZero is set if event ids begin at 0.
+	fromZero bool
 }
 
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
 func newDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
 	own := c.Pipeline().String()
-	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
+	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, func(pipeline string) bool { return pipeline == own }, c.Fields.FromZero()}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
 func newCommandDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
-	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, c.Pipeline().SameEvents}
+	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, c.Pipeline().SameEvents, c.Fields.FromZero()}
 }
 
 // errOtherPipeline says that another pipeline owns a projection.
@@ -106,11 +108,12 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 		return engine.Target{}, err
 	}
 	var definition catalog.Definition
-	var t engine.Target
+	t := engine.Target{FromZero: d.fromZero}
 	switch {
 	case e == nil && number == catalog.First && d.named(name) != nil:
 		p := d.named(name)
-		return engine.Target{Projection: p, Collection: p.Collection()}, nil
+		t.Projection, t.Collection = p, p.Collection()
+		return t, nil
 	case e == nil && number == catalog.First:
 		return t, fmt.Errorf("projection %s is not declared here: %w", name, job.ErrNotHere)
 	case e != nil && !d.mine(e.Pipeline):

@@ -109,7 +109,7 @@ func (c *diffCommand) run(ctx context.Context, e *Environment) error {
 func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stored, d *difference) error {
 	sample := sampler{
 		comparisons: d.Projections,
-		max:         c.Sample, open: map[string][]versus{},
+		max:         c.Sample, firstEvent: e.Config.Fields.FirstEventID, open: map[string][]versus{},
 	}
 	var total int64
 	var err error

@@ -246,7 +246,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 	projections := projectiontest.All(t, `projections: [{name: p, collection: c, on: {E: {inc: {n: "1"}, set: {last: aggregateId}}}}]`)
 	for _, limit := range []int{1, 3, 100, 499, 500, 600} {
 		c := newComparison(nil, projections[0])
-		s := sampler{comparisons: []*comparison{c}, max: limit, open: map[string][]versus{}}
+		s := sampler{comparisons: []*comparison{c}, firstEvent: 1, max: limit, open: map[string][]versus{}}
 		total, err := s.fromStore(t.Context(), reader)
 		if want := int64(min(limit, 500)); err != nil || s.aggregates != want || c.Aggregates != want || total != int64(len(documents)) || c.Parks > 0 {
 			t.Errorf("a sample of %d has %d aggregates, %d parked, of %d events; %v", limit, s.aggregates, c.Parks, total, err)
@@ -255,7 +255,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 	// A sample of a hundred reaches the last quarter of the store.
 	again := projectiontest.All(t, `projections: [{name: p, collection: c, on: {E: {set: {last: "aggregateId > 'a-450' ? 'late' : 'early'"}}}}]`)
 	c := newComparison(projections[0], again[0])
-	s := sampler{comparisons: []*comparison{c}, max: 100, open: map[string][]versus{}}
+	s := sampler{comparisons: []*comparison{c}, firstEvent: 1, max: 100, open: map[string][]versus{}}
 	if _, err := s.fromStore(t.Context(), reader); err != nil {
 		t.Fatal(err)
 	}

@@ -368,6 +368,7 @@ func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets [
 	units := make([]model.Unit, len(targets))
 	for i := range targets {
 		units[i] = targets[i].Unit(r.Aggregate)
+		floors[units[i].Projection] = units[i].NoEvent()
 	}
 	states, err := worker.Store.Watermarks(ctx, units)
 	if err != nil {
@@ -385,7 +386,7 @@ func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets [
 			superseded = fmt.Errorf("projection %s: %w", units[i].Projection, model.ErrSuperseded)
 			continue
 		}
-		if t.idle && s.Watermark == 0 && s.Foreign == nil && s.Err == nil && s.Unavailable == nil {
+		if t.idle && s.Watermark == units[i].NoEvent() && s.Foreign == nil && s.Err == nil && s.Unavailable == nil {
 			continue
 		}
 		err := worker.Refold(ctx, &t.Target, r.Aggregate, floors[units[i].Projection])

@@ -27,7 +27,7 @@ type explainCommand struct {
 	From       string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport, also compressed by gzip."`
 	First      int      `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
 	Last       int      `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
-	Until      int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
+	Until      *int64   `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
 }
 
 // Bounds of the number of explained events.
@@ -53,7 +53,7 @@ func (c *explainCommand) Validate() error {
 	for flag, n := range map[string]int{"--first": c.First, "--last": c.Last} {
 		p.Require(n >= 0 && n <= maxExplained, "%s is %d: use 1 to %d", flag, n, maxExplained)
 	}
-	p.Require(c.Until >= 0, "--until is %d: use the id of an event", c.Until)
+	p.Require(c.Until == nil || *c.Until >= 0, "--until is negative: use the id of an event")
 	return errors.Join(p...)
 }
 
@@ -111,7 +111,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 	}
 	explainers := make([]*explainer, len(projections))
 	for i, p := range projections {
-		explainers[i] = newExplainer(c, p)
+		explainers[i] = newExplainer(c, p, e.Config.Fields.FirstEventID)
 	}
 	var read int64
 	partial := false
@@ -119,7 +119,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 		if ev.AggregateID != c.Aggregate {
 			return nil
 		}
-		if c.Until > 0 && ev.EventID > c.Until || c.First > 0 && read == int64(c.First) {
+		if c.Until != nil && ev.EventID > *c.Until || c.First > 0 && read == int64(c.First) {
 			partial = true
 			return errEnough
 		}
@@ -176,8 +176,8 @@ type explainer struct {
 	keep, next int
 }
 
-func newExplainer(c *explainCommand, p foldable) *explainer {
-	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection), keep: cmp.Or(c.First, c.Last, defaultExplained)}
+func newExplainer(c *explainCommand, p foldable, firstEvent int64) *explainer {
+	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection, firstEvent), keep: cmp.Or(c.First, c.Last, defaultExplained)}
 }
 
 func (x *explainer) add(ev *event.Event, broken error) {
@@ -194,7 +194,7 @@ func (x *explainer) result(partial bool) (explanation, error) {
 	r := explanation{
 		Projection: x.Name(), Generation: x.generation, Hash: x.Hash(), Origin: x.origin, AggregateID: x.command.Aggregate,
 		Events: x.replay.events, NotShown: x.replay.events - int64(len(x.steps)), Steps: []explainedStep{},
-		LastEventID: x.replay.fold.Last(), Document: json.RawMessage("null"), Partial: partial,
+		LastEventID: x.replay.next() - 1, Document: json.RawMessage("null"), Partial: partial,
 	}
 	for i := range x.steps {
 		step := x.steps[(x.next+i)%len(x.steps)]

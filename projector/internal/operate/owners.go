@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -28,7 +29,8 @@ const (
 // With other names a fold of the same events gives other read models, and nothing else shows that:
 // an event without a payload keeps the contract. With another name of a field that an event must
 // have, nothing is folded. So that one needs no owner, and a first start with a wrong name takes
-// none. Another representation of UUIDs gives read models with other ids.
+// none. Another representation of UUIDs gives read models with other ids, and another first event
+// id another first event.
 const ownedFields = "optional fields of the events of"
 
 func fieldsOf(c *config.Config) []catalog.OwnerField {
@@ -37,19 +39,20 @@ func fieldsOf(c *config.Config) []catalog.OwnerField {
 		{Name: "PENSTOCK_FIELD_TIMESTAMP", Value: c.Fields.Timestamp},
 		{Name: "PENSTOCK_FIELD_PAYLOAD", Value: c.Fields.Payload},
 		{Name: "PENSTOCK_FIELD_METADATA", Value: c.Fields.Metadata},
+		{Name: "PENSTOCK_FIRST_EVENT_ID", Value: strconv.FormatInt(c.Fields.FirstEventID, 10)},
 		{Name: "uuidRepresentation", Value: c.MongoDB.UUIDRepresentation()},
 	}
 }
 
-// checkFields fails if the projectors of a pipeline read the events by other names of fields than
-// this command. A repair would fold all read models wrongly.
+// checkFields fails if the projectors of a pipeline read the events by other settings than this
+// command. A repair would fold all read models wrongly.
 func (s *stored) checkFields(ctx context.Context, pipeline string) error {
 	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
 	name := catalog.OwnedName{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
 	_, err := catalog.CheckNames(ctx, []catalog.Place{{Owners: catalog.Owners(s.ReadModels), Names: []catalog.OwnedName{name}}})
 	if conflict, ok := errors.AsType[*catalog.ConflictError](err); ok {
-		return fmt.Errorf("the projectors read the events by other names of fields: %v; set the variables as recorded", conflict.Conflicts[0])
+		return fmt.Errorf("the projectors read the events by other settings: %v; set the variables as recorded", conflict.Conflicts[0])
 	}
 	return mongox.Explain(ctx, err)
 }
@@ -104,7 +107,7 @@ func ExplainOwner(err error) error {
 	}
 	command := "projector owners release --why TEXT " + strings.Join(release, " ")
 	if c := conflict.Conflicts[0]; c.Kind == ownedFields && len(conflict.Conflicts) == 1 {
-		return fmt.Errorf("read models are folded by other names of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have new names, release the record in collection %s and rebuild the projections: %s", c, catalog.OwnersName, command)
+		return fmt.Errorf("read models are folded by other settings of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have changed, release the record in collection %s and rebuild the projections: %s", c, catalog.OwnersName, command)
 	}
 	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; a collection that another projection has left is free after \"projector projections drop\"; to take the names over with their data instead, stop the other pipeline permanently and release the records in collection %s: %s", err, catalog.OwnersName, command)
 }

@@ -14,6 +14,8 @@ import (
 type replay struct {
 	projection *projection.Projection
 	fold       *projection.Accumulator
+	// first is the id of the first event of each aggregate.
+	first int64
 	// events counts all events, waiting those after the aggregate was parked.
 	events, waiting int64
 	// parked says where and why the aggregate would be parked; nil if it would not.
@@ -23,9 +25,12 @@ type replay struct {
 	unreadable error
 }
 
-func newReplay(p *projection.Projection) *replay {
-	return &replay{projection: p, fold: p.Begin(nil, 0)}
+func newReplay(p *projection.Projection, firstEvent int64) *replay {
+	return &replay{projection: p, fold: p.Begin(nil), first: firstEvent}
 }
+
+// next is the event that must follow.
+func (r *replay) next() int64 { return max(r.first, r.fold.Last()+1) }
 
 // concerned reports whether an event of the aggregate concerns the projection.
 func (r *replay) concerned() bool { return r.fold.Concerned() || r.parked != nil }
@@ -68,7 +73,6 @@ func (r *replay) explain(ev *event.Event, err error) authoring.Step {
 // admit returns the outcome of an event that must not be folded; empty if it must be.
 func (r *replay) admit(ev *event.Event, err error) authoring.Outcome {
 	r.events++
-	last := r.fold.Last()
 	switch {
 	case err != nil:
 		r.unreadable = err
@@ -76,8 +80,8 @@ func (r *replay) admit(ev *event.Event, err error) authoring.Outcome {
 	case r.parked != nil:
 		r.waiting++
 		return waits
-	case ev.EventID > last+1 && r.projection.Concerns(ev):
-		r.parked = r.gap(ev, last)
+	case ev.EventID > r.next() && r.projection.Concerns(ev):
+		r.parked = r.gap(ev)
 		r.waiting++
 		return waits
 	}
@@ -85,16 +89,16 @@ func (r *replay) admit(ev *event.Event, err error) authoring.Outcome {
 	return ""
 }
 
-// gap returns why the events between last and ev are not folded.
-func (r *replay) gap(ev *event.Event, last int64) *projection.Error {
+// gap returns why the events before ev are not folded.
+func (r *replay) gap(ev *event.Event) *projection.Error {
 	e := &projection.Error{
-		Projection: r.projection.Name(), AggregateID: ev.AggregateID, EventID: last + 1,
+		Projection: r.projection.Name(), AggregateID: ev.AggregateID, EventID: r.next(),
 		Reason: projection.ReasonMissing, Err: errors.New("the event store does not have the event"),
 	}
 	switch {
 	case r.unreadable != nil:
 		e.Err = r.unreadable
-	case last == 0:
+	case r.fold.Last() < 0:
 		e.Reason, e.Err = projection.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", ev.EventID)
 	}
 	return e

@@ -18,6 +18,8 @@ type sampler struct {
 	comparisons []*comparison
 	// max bounds the aggregates of the sample.
 	max int
+	// firstEvent is the id of the first event of each aggregate.
+	firstEvent int64
 	// open are the aggregates whose events are being folded.
 	open map[string][]versus
 
@@ -37,7 +39,7 @@ func (s *sampler) takes(ev *event.Event) bool {
 	var folds []versus
 	for _, c := range s.comparisons {
 		if c.folds() {
-			folds = append(folds, c.begin())
+			folds = append(folds, c.begin(s.firstEvent))
 		}
 	}
 	s.open[ev.AggregateID] = folds

@@ -253,7 +253,7 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 		parked = "tests: [{name: c, expectParked: {a: {a: {KEY: VALUE}}}}]\n"
 	)
 	parses := func(document string) bool {
-		f := testcase.Parse("a_test.yaml", []byte(document))
+		f := testcase.Parse("a_test.yaml", []byte(document), 1)
 		f.Resolve(projectiontest.All(t, `projections: [{name: a, collection: a, on: {E: {set: {n: "1"}}}}]`), Reasons())
 		return len(f.Problems) == 0
 	}

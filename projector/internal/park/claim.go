@@ -120,10 +120,13 @@ func (s *Store) Extend(ctx context.Context, c model.Claimed, lasts time.Duration
 	return s.change(ctx, c, bson.D{claims.Renew(lasts)}, fieldDeaths)
 }
 
+// Finished is the head of a marker that is deleted. No event has that id.
+const Finished int64 = -1
+
 // Finish deletes the marker of an aggregate whose read model has the given watermark. If
 // the marker's head is above the watermark, because another event was acknowledged in
-// between, Finish extends the claim and returns the new head instead. 0 means that the
-// marker is deleted.
+// between, Finish extends the claim and returns the new head instead. [Finished] means
+// that the marker is deleted.
 //
 // The server compares and deletes in one operation. If a session acknowledges an event
 // before it, the marker's head is the event's id. After it, [Store.Advance] finds no
@@ -141,7 +144,7 @@ func (s *Store) Finish(ctx context.Context, c model.Claimed, watermark int64, la
 	}
 	if result.DeletedCount == 1 {
 		s.notify()
-		return 0, nil
+		return Finished, nil
 	}
 	return s.Extend(ctx, c, lasts)
 }

@@ -92,7 +92,7 @@ func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 		if head, err := s.Finish(t.Context(), claimed, 5, lease); head != 6 || err != nil {
 			t.Errorf("head %d, %v", head, err)
 		}
-		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(seven) != nil {
+		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != park.Finished || err != nil || c.Marker(seven) != nil {
 			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(seven))
 		}
 		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 7}}); !errors.Is(err, park.ErrNotParked) {

@@ -49,7 +49,7 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 		if claimed.Generation != 2 || claimed.Head != 6 {
 			t.Errorf("claimed %+v", claimed)
 		}
-		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(seven) == nil {
+		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != park.Finished || err != nil || c.Marker(seven) == nil {
 			t.Errorf("finished the second generation: head %d, %v, the marker of the first is %v", head, err, c.Marker(seven))
 		}
 		s.Serve(nil)

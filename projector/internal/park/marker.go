@@ -138,7 +138,7 @@ func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 func (s *Store) wake(ctx context.Context, heads []model.Head) error {
 	var due []mongo.WriteModel
 	for _, h := range heads {
-		if h.Passed > 0 {
+		if h.Passed > h.NoEvent() {
 			due = append(due, mongo.NewUpdateOneModel().SetFilter(bson.D{
 				{Key: fieldID, Value: keyOf(&h.Unit)},
 				{Key: fieldEventID, Value: bson.D{{Key: "$lte", Value: h.Passed}}},

@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Status says at which event a unit is parked, and why. The zero value means that it is
-// not parked.
+// Status says at which event a unit is parked, and why.
 type Status struct {
 	model.Position
+	// Reason is empty if the unit is not parked.
 	Reason string
 }
 
@@ -45,7 +45,11 @@ func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, err
 	}
 	statuses := make([]Status, len(units))
 	for i := range units {
-		statuses[i] = found[keyOf(&units[i])]
+		status, ok := found[keyOf(&units[i])]
+		if !ok {
+			status.EventID = units[i].NoEvent()
+		}
+		statuses[i] = status
 	}
 	return statuses, nil
 }

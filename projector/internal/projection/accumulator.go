@@ -2,7 +2,6 @@ package projection
 
 import (
 	"context"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -15,7 +14,6 @@ import (
 // [Projection.Begin]. It is not safe for concurrent use.
 type Accumulator struct {
 	projection *Projection
-	until      int64
 	document   *document
 	last       int64
 	concerned  bool
@@ -25,13 +23,9 @@ type Accumulator struct {
 }
 
 // Begin starts a fold. stored is the stored document that the events are folded into, with
-// the engine's fields; nil to start from nothing. Events after until are ignored; 0 means
-// that none are.
-func (p *Projection) Begin(stored bson.Raw, until int64) *Accumulator {
-	if until == 0 {
-		until = math.MaxInt64
-	}
-	return &Accumulator{projection: p, until: until, document: newDocument(stored)}
+// the engine's fields; nil to start from nothing.
+func (p *Projection) Begin(stored bson.Raw) *Accumulator {
+	return &Accumulator{projection: p, last: -1, document: newDocument(stored)}
 }
 
 // Add folds the next events, in the order of their ids. It ignores events that it has
@@ -46,7 +40,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 	views := make([]*Event, 0, len(events))
 	last := a.last
 	for _, ev := range events {
-		if ev.EventID <= last || ev.EventID > a.until {
+		if ev.EventID <= last {
 			continue
 		}
 		views = append(views, NewEvent(ev))
@@ -56,7 +50,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 	if len(views) == 0 {
 		return nil
 	}
-	if a.last > 0 {
+	if a.last >= 0 {
 		a.document.Detach()
 	}
 	f := a.projection.foldInto(context.Background(), a.document, views, a.trace, Unbounded)
@@ -67,7 +61,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 	return a.failed
 }
 
-// Last is the last event that was folded; 0 if none was.
+// Last is the last event that was folded; -1 if none was.
 func (a *Accumulator) Last() int64 { return a.last }
 
 // Concerned reports whether one of the events is of an aggregate that concerns the
@@ -87,7 +81,7 @@ func (a *Accumulator) Size() int { return a.document.Size() }
 // the last event that was folded; false if none was. The document of the state must be
 // the one that the fold began with.
 func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) {
-	if a.last == 0 {
+	if a.last < 0 {
 		return model.Write{}, false
 	}
 	f := Fold{document: a.document, view: a.projection.view != nil}

@@ -276,7 +276,7 @@ func foldSlowly(p *projection.Projection, events ...*event.Event) projection.Fol
 func addSlowly(p *projection.Projection, events []*event.Event, add func(*projection.Accumulator, *event.Event) *projection.Error) *projection.Error {
 	for {
 		var failed *projection.Error
-		a := p.Begin(nil, 0)
+		a := p.Begin(nil)
 		for i := 0; i < len(events) && failed == nil; i++ {
 			failed = add(a, events[i])
 		}
@@ -370,7 +370,7 @@ func TestExplanationHasTheExactLimit(t *testing.T) {
 		t.Fatalf("%d repetitions pass", most)
 	}
 	for n := most; n <= most+1; n++ {
-		if _, err := p.Begin(nil, 0).Trace(eventWith(n)); (err == nil) != passes(n) {
+		if _, err := p.Begin(nil).Trace(eventWith(n)); (err == nil) != passes(n) {
 			t.Errorf("%d repetitions of at most %d: %v", n, most, err)
 		}
 	}

@@ -158,7 +158,7 @@ func TestDefinitionOfComputedFields(t *testing.T) {
 
 func TestTraceHasComputedFields(t *testing.T) {
 	t.Parallel()
-	trace, _ := projectiontest.One(t, accounts).Begin(nil, 0).Trace(named("Charged 5")[0])
+	trace, _ := projectiontest.One(t, accounts).Begin(nil).Trace(named("Charged 5")[0])
 	var words []string
 	for _, e := range trace.Evaluations {
 		words = append(words, e.Word+" "+e.Result)

@@ -28,7 +28,7 @@ func TestFuncChangesNoEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := p.Begin(nil, 0)
+	a := p.Begin(nil)
 	for id := range int64(2) {
 		ev := projectiontest.Event(id+1, "E", `{"a":1}`)
 		before := *ev

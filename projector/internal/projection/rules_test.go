@@ -87,7 +87,7 @@ func TestDefinitionOfSeveralRules(t *testing.T) {
 
 func TestTraceSaysThatNoRuleHolds(t *testing.T) {
 	t.Parallel()
-	a := projectiontest.One(t, wards).Begin(nil, 0)
+	a := projectiontest.One(t, wards).Begin(nil)
 	for i, test := range []struct{ eventType, why string }{{"BedRemoved", "the condition is false"}, {"BedAdded", ""}, {"BedRemoved", ""}} {
 		trace, err := a.Trace(projectiontest.Event(int64(i+1), test.eventType, `{"bed":"a"}`))
 		if trace.LeftOut != test.why || err != nil {

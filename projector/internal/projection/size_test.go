@@ -82,7 +82,7 @@ func TestSizeOfADocumentIsExact(t *testing.T) {
 func TestAccumulatorContinuesALargeDocument(t *testing.T) {
 	t.Parallel()
 	stored := testkit.Raw(bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(1)}, {Key: "a", Value: bson.A{strings.Repeat("x", 9<<20)}}})
-	a := projectiontest.On(t, `{push: {a: payload.t}}`).Begin(stored, 0)
+	a := projectiontest.On(t, `{push: {a: payload.t}}`).Begin(stored)
 	for i := range int64(3) {
 		if err := a.Add([]*event.Event{projectiontest.Event(i+2, "E", `{"t":"y"}`)}); err != nil {
 			t.Fatal(err)

@@ -190,7 +190,7 @@ func TestUpcastsOfAnotherFile(t *testing.T) {
 func TestTraceHasUpcasts(t *testing.T) {
 	t.Parallel()
 	p, _ := twoProjections(t, upcasting)
-	a := p.Begin(nil, 0)
+	a := p.Begin(nil)
 	trace, err := a.Trace(projectiontest.Event(1, "OrderCreated", `{"client":"ada"}`))
 	if len(trace.Evaluations) == 0 || trace.Evaluations[0].Word != "upcast OrderCreated payload" || trace.Evaluations[0].Inputs[0].Value != `"ada"` || trace.LeftOut != "" || err != nil {
 		t.Errorf("%+v, %v", trace, err)

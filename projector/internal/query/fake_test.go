@@ -99,7 +99,7 @@ func newService(t *testing.T) *service {
 	t.Helper()
 	s := &service{source: newSource(), registry: prometheus.NewPedanticRegistry()}
 	s.poller = query.NewPoller(s.source, zerolog.Nop())
-	s.handler = query.NewHandler(s.poller, s.registry)
+	s.handler = query.NewHandler(s.poller, 1, s.registry)
 	s.stop = testkit.Start(t, s.poller.Run)
 	return s
 }

@@ -59,6 +59,8 @@ type failureAnswer struct {
 // Handler answers requests. Make it with [NewHandler].
 type Handler struct {
 	poller *Poller
+	// firstEvent is the id of the first event of each aggregate.
+	firstEvent int64
 	// heads has a token for each running lookup of a head.
 	heads    chan struct{}
 	requests *prometheus.CounterVec
@@ -70,11 +72,11 @@ const (
 	resultUnavailable = "unavailable"
 )
 
-// NewHandler makes a handler of GET /applied. The poller must be running. registerer may
-// be nil.
-func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
+// NewHandler makes a handler of GET /applied. The poller must be running. firstEvent is the id of
+// the first event of each aggregate. registerer may be nil.
+func NewHandler(p *Poller, firstEvent int64, registerer prometheus.Registerer) http.Handler {
 	h := &Handler{
-		poller: p, heads: make(chan struct{}, maxHeads),
+		poller: p, firstEvent: firstEvent, heads: make(chan struct{}, maxHeads),
 		requests: obs.CounterVec(registerer, "penstock_projector_applied_requests_total",
 			"Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
 			"result", string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable),
@@ -87,7 +89,7 @@ func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
 }
 
 func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
-	asked, err := parseRequest(r.URL.RawQuery)
+	asked, err := parseRequest(r.URL.RawQuery, h.firstEvent)
 	if err != nil {
 		h.refuse(w, http.StatusBadRequest, resultRefused, err)
 		return
@@ -136,7 +138,7 @@ func (h *Handler) answer(ctx context.Context, pairs []Pair, statuses []Status) A
 			one.Parked = s.Parked
 		case one.Result == Pending && over:
 			one.Result = Timeout
-			if one.Head = h.head(ctx, pair.AggregateID); one.Head != nil && *one.Head == 0 {
+			if one.Head = h.head(ctx, pair.AggregateID); one.Head != nil && *one.Head < h.firstEvent {
 				one.Meant = similar.LowerID(pair.AggregateID)
 			}
 		}

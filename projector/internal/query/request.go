@@ -30,7 +30,7 @@ type request struct {
 // parseRequest reads the query of a URL. Each of projection, aggregateId and eventId is
 // given once for all pairs, or once for each pair. The text of the error is for the
 // client.
-func parseRequest(query string) (request, error) {
+func parseRequest(query string, firstEvent int64) (request, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return request{}, fmt.Errorf("the query cannot be read: %w", err)
@@ -68,8 +68,8 @@ func parseRequest(query string) (request, error) {
 		id, number := at("aggregateId", i), at("eventId", i)
 		eventID, err := strconv.ParseInt(number, 10, 64)
 		switch {
-		case err != nil || eventID < 1:
-			return request{}, fmt.Errorf("eventId is %q: give a whole number from 1", number)
+		case err != nil || eventID < firstEvent:
+			return request{}, fmt.Errorf("eventId is %q: give a whole number from %d", number, firstEvent)
 		case id == "" || len(id) > event.MaxKeyBytes:
 			return request{}, fmt.Errorf("aggregateId has %d bytes: give 1 to %d", len(id), event.MaxKeyBytes)
 		case !utf8.ValidString(id):

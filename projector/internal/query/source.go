@@ -9,8 +9,8 @@ type Key struct {
 
 // Status is the status of a key.
 type Status struct {
-	// Watermark is the last event in the read model of the live generation; 0 if there is
-	// none.
+	// Watermark is the last event in the read model of the live generation; the id before
+	// the first event if there is none.
 	Watermark int64
 	// Building is set if the projection has no live generation yet because its first one
 	// is being built.
@@ -33,7 +33,8 @@ type Source interface {
 	Projections() []string
 	// LookUp returns the status of each key, in the order of keys.
 	LookUp(ctx context.Context, keys []Key) ([]Status, error)
-	// Head returns the last event of an aggregate in the event store; 0 if there is none.
+	// Head returns the last event of an aggregate in the event store; the id before the
+	// first event if there is none.
 	Head(ctx context.Context, aggregateID string) (int64, error)
 }
 

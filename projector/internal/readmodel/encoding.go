@@ -168,27 +168,28 @@ var idOnly = build(16).int(fieldID, 1).raw()
 // the last change.
 var watermarkOnly = build(96).int(model.FieldParts, 1).int(model.FieldLastEventID, 1).int(model.FieldLastGeneration, 1).int(model.FieldLastUpdatedAt, 1).raw()
 
-// watermarkOf reads lastEventId of any numeric type.
+// watermarkOf reads lastEventId of any numeric type. If event ids begin at 0, a unit without events
+// has the watermark -1.
 func watermarkOf(document bson.Raw) (int64, bool) {
-	return wholeNumber(document, model.FieldLastEventID)
+	return wholeNumber(document, model.FieldLastEventID, -1)
 }
 
-// wholeNumber reads a whole number of any numeric type, from 0. Shells and imports change the
+// wholeNumber reads a whole number of any numeric type, from least. Shells and imports change the
 // types of numbers.
-func wholeNumber(document bson.Raw, field string) (int64, bool) {
+func wholeNumber(document bson.Raw, field string, least int64) (int64, bool) {
 	v, err := document.LookupErr(field)
 	if err != nil {
 		return 0, false
 	}
 	if n, ok := v.AsInt64OK(); ok && v.Type != bson.TypeDouble {
-		return n, n >= 0
+		return n, n >= least
 	}
 	f, ok := v.DoubleOK()
-	return int64(f), ok && f >= 0 && f < 1<<63 && f == math.Trunc(f)
+	return int64(f), ok && f >= float64(least) && f < 1<<63 && f == math.Trunc(f)
 }
 
 // viewWatermark is the watermark of a view document, which has none, if it is foreign.
-const viewWatermark = -1
+const viewWatermark = math.MinInt64
 
 // foreignWatermark reads the watermark of a document that may be of another generation. In
 // that generation, the projection may have been a view.

@@ -111,7 +111,7 @@ func sideFence(o *model.Write, now time.Time) update {
 		change: build(96).
 			document("$inc").int(fieldCreations, 1).end().
 			document("$set").time(fieldUpdatedAt, now).end().raw(),
-		upsert: o.From == 0,
+		upsert: o.From == o.NoEvent(),
 	}
 }
 
@@ -120,5 +120,5 @@ var errNoGeneration = errors.New("the document has no valid " + model.FieldLastG
 
 // generationOf reads the generation of a document.
 func generationOf(document bson.Raw) (int64, bool) {
-	return wholeNumber(document, model.FieldLastGeneration)
+	return wholeNumber(document, model.FieldLastGeneration, 0)
 }

@@ -98,6 +98,7 @@ func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit)
 	answers := make([]model.State, len(keys))
 	var all, parts []int
 	for i := range keys {
+		answers[i].Watermark = keys[i].NoEvent()
 		if keys[i].Parts {
 			parts = append(parts, i)
 		} else {
@@ -117,7 +118,7 @@ func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit)
 	// there still is no document.
 	var again []int
 	for _, i := range absent {
-		if keys[i].Deletes && answers[i].Watermark > 0 {
+		if keys[i].Deletes && answers[i].Watermark > keys[i].NoEvent() {
 			again = append(again, i)
 		}
 	}
@@ -227,6 +228,9 @@ func (l *Loader) read(ctx context.Context, from source, collection string, keys 
 			read[key] = true
 			for _, i := range asked[key] {
 				answers[i] = from.state(document, &keys[i], answers[i].Watermark)
+				if a := &answers[i]; a.Err != nil || a.Unavailable != nil {
+					a.Watermark = keys[i].NoEvent()
+				}
 				bytes += len(answers[i].Document)
 			}
 		}
@@ -271,7 +275,7 @@ func (l *Loader) sides(ctx context.Context, keys []model.Unit, indexes []int, an
 			continue
 		}
 		if answers[i].Watermark = watermarks[sideKeyOf(&keys[i])]; answers[i].Watermark == unreadable {
-			answers[i] = model.State{Err: errNoRecord}
+			answers[i] = model.State{Err: errNoRecord, Watermark: keys[i].NoEvent()}
 		}
 	}
 }
@@ -313,7 +317,7 @@ func (l *Loader) Watermarks(ctx context.Context, units []model.Unit) ([]model.St
 }
 
 // Watermarks gives the watermark of each unit, in the same order, as [Loader.Watermarks] does:
-// 0 if the unit has no event yet, if its generation was replaced, or if it is no read model. A
+// NoEvent if the unit has no event yet, if its generation was replaced, or if it is no read model. A
 // watermark may rise after it was read, and is never higher than what a later read finds.
 func Watermarks(ctx context.Context, db *mongo.Database, units []model.Unit) ([]int64, error) {
 	return watermarks(ctx, onMongo(db), units)

@@ -221,6 +221,9 @@ func (v *viewTransaction) current(ctx context.Context, operations []contribution
 	for i := range operations {
 		o := &operations[i]
 		before, exists := states[sideKeyOf(&o.Unit)]
+		if !exists {
+			before.Watermark = o.NoEvent()
+		}
 		switch {
 		case before.Err != nil:
 			*o.result = model.Written{Status: model.Rejected, Err: before.Err}

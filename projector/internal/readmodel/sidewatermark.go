@@ -3,6 +3,7 @@ package readmodel
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -113,16 +114,19 @@ func sideKeyIn(document bson.Raw) (key sideKey) {
 }
 
 // unreadable is the watermark of a record that the engine has not written.
-const unreadable = -1
+const unreadable = math.MinInt64
 
-// sideWatermarks reads the side watermarks of units; 0 for a unit without one, and unreadable
+// sideWatermarks reads the side watermarks of units: NoEvent for a unit without one, and unreadable
 // for one that is none of Penstock's. That one must not keep the others from being read.
 func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[sideKey]int64, error) {
 	found, err := db.find(ctx, watermarksCollection, bySideID(keys), watermarkOnly, len(keys))
 	if err != nil {
 		return nil, err
 	}
-	watermarks := make(map[sideKey]int64, len(found))
+	watermarks := make(map[sideKey]int64, len(keys))
+	for _, u := range keys {
+		watermarks[sideKeyOf(u)] = u.NoEvent()
+	}
 	for _, document := range found {
 		key := sideKeyIn(document)
 		watermark, ok := watermarkOf(document)

@@ -70,7 +70,7 @@ func viewDocumentOf(raw bson.Raw, u *model.Unit) viewDocument {
 
 // isViewDocument reports whether a view has written a document: it has a number of parts.
 func isViewDocument(document bson.Raw) bool {
-	n, ok := wholeNumber(document, model.FieldParts)
+	n, ok := wholeNumber(document, model.FieldParts, 0)
 	return ok && n > 0 && document.Lookup(model.FieldLastUpdatedAt).Type == bson.TypeDateTime
 }
 

@@ -65,7 +65,7 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 			continue
 		}
 		var d []Difference
-		if p.EventID != 0 && p.EventID != found.EventID {
+		if p.EventID >= 0 && p.EventID != found.EventID {
 			d = append(d, Difference{"parked at eventId", fmt.Sprint(p.EventID), fmt.Sprint(found.EventID)})
 		}
 		if p.Reason != "" && p.Reason != found.Reason {

@@ -34,6 +34,8 @@ type File struct {
 	// Problems are the problems of the file.
 	Problems []Problem
 	lines    []string
+	// firstEvent is the id of the first event of each aggregate.
+	firstEvent int64
 }
 
 // Case is one test.
@@ -59,9 +61,9 @@ type Step struct {
 // maxFile bounds a test file in bytes.
 const maxFile = 8 << 20
 
-// Read reads a test file. Errors are in its Problems.
-func Read(path string) *File {
-	f := &File{Path: path}
+// Read reads a test file. firstEvent is the id of the first event of each aggregate. Errors are in its Problems.
+func Read(path string, firstEvent int64) *File {
+	f := &File{Path: path, firstEvent: firstEvent}
 	data, err := os.ReadFile(path)
 	switch {
 	case err != nil:
@@ -75,8 +77,8 @@ func Read(path string) *File {
 }
 
 // Parse is [Read] for the content of a file.
-func Parse(path string, data []byte) *File {
-	f := &File{Path: path}
+func Parse(path string, data []byte, firstEvent int64) *File {
+	f := &File{Path: path, firstEvent: firstEvent}
 	f.parse(data)
 	return f
 }

@@ -39,7 +39,7 @@ func TestProblems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := testcase.Parse(filepath.Base(input), data)
+			file := testcase.Parse(filepath.Base(input), data, 1)
 			file.Resolve(known(t), []string{"expression"})
 			var got strings.Builder
 			for _, p := range file.Problems {
@@ -77,7 +77,7 @@ tests:
       - {eventType: Both, aggregateId: third, aggregateType: Special, timestamp: 2026-05-01T00:00:00Z}
       - {eventType: A, aggregateId: third}
     expect: {}
-`))
+`), 1)
 	file.Resolve(known(t), nil)
 	if len(file.Problems) > 0 {
 		t.Fatal(file.Problems)

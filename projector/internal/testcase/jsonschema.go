@@ -49,7 +49,7 @@ func JSONSchema(reasons []string) map[string]any {
 	id := object{"type": []string{"string", "integer", "object"}}
 	text := object{"type": []string{"string", "number", "boolean"}}
 	some := object{"type": []string{"string", "number", "boolean"}, "minLength": 1}
-	positive := object{"type": "integer", "minimum": 1}
+	eventID := object{"type": "integer", "minimum": 0}
 	step := map[string]object{
 		"given":        {"type": "array", "items": refTo("event")},
 		"expect":       units(object{"type": []string{"object", "null"}}),
@@ -80,11 +80,11 @@ func JSONSchema(reasons []string) map[string]any {
 		"case": aCase,
 		"step": aStep,
 		"event": mapping("event", eventKeys, map[string]object{
-			"eventType": some, "aggregateId": id, "aggregateType": text, "eventId": positive,
+			"eventType": some, "aggregateId": id, "aggregateType": text, "eventId": eventID,
 			"timestamp": {"type": []string{"string", "object"}},
 		}, "eventType"),
 		"parked": mapping("parked", parkedKeys, map[string]object{
-			"eventId": positive, "reason": {"enum": reasons}, "error": text,
+			"eventId": eventID, "reason": {"enum": reasons}, "error": text,
 		}),
 	}
 	return file

@@ -71,7 +71,9 @@ func (c *Case) fold(projections []*projection.Projection, apply func(*folded, []
 	for i, p := range projections {
 		all[i] = newFolded(p)
 	}
-	reader, err := event.NewReader(event.DefaultFields())
+	fields := event.DefaultFields()
+	fields.FirstEventID = c.File.firstEvent
+	reader, err := event.NewReader(fields)
 	if err != nil {
 		return nil, err
 	}

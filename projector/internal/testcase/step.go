@@ -37,7 +37,7 @@ type Expected struct {
 type ExpectedParked struct {
 	at                      *yaml.Node
 	Projection, AggregateID string
-	// An EventID of 0 and an empty Reason or Error allow any value. Error is a part of
+	// An EventID of -1 and an empty Reason or Error allow any value. Error is a part of
 	// the error's text.
 	EventID       int64
 	Reason, Error string
@@ -160,12 +160,15 @@ func (r *caseReader) text(node *yaml.Node) string {
 
 // eventID reads an event id. The default is one more than the aggregate's last id.
 func (r *caseReader) eventID(node *yaml.Node, aggregate string) int64 {
-	next := r.last[aggregate] + 1
+	next := r.firstEvent
+	if last, ok := r.last[aggregate]; ok {
+		next = last + 1
+	}
 	if node != nil {
 		id, err := strconv.ParseInt(node.Value, 10, 64)
 		switch {
-		case err != nil || id < 1 || node.Tag != "!!int":
-			r.problem(node, r.name, "eventId is a positive integer")
+		case err != nil || id < r.firstEvent || node.Tag != "!!int":
+			r.problem(node, r.name, "eventId is an integer from %d", r.firstEvent)
 		case id != next:
 			r.problem(node, r.name, "eventId is %d, and the next one of aggregate %s is %d: leave it out", id, aggregate, next)
 		}
@@ -216,12 +219,12 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 		keys := r.mapping(value, r.name, "a parked aggregate", parkedKeys)
 		p := ExpectedParked{
 			at: aggregate, Projection: projection.Value, AggregateID: r.unitID(aggregate),
-			Reason: r.text(keys["reason"]), Error: r.text(keys["error"]),
+			EventID: -1, Reason: r.text(keys["reason"]), Error: r.text(keys["error"]),
 		}
 		if n := keys["eventId"]; n != nil {
 			id, err := strconv.ParseInt(n.Value, 10, 64)
-			if err != nil || id < 1 || n.Tag != "!!int" {
-				r.problem(n, r.name, "eventId is a positive integer: the event that parks the aggregate")
+			if err != nil || id < r.firstEvent || n.Tag != "!!int" {
+				r.problem(n, r.name, "eventId is an integer from %d: the event that parks the aggregate", r.firstEvent)
 			}
 			p.EventID = id
 		}

@@ -33,10 +33,15 @@ type Identity struct {
 	// over sessions.
 	SessionMode    string `bson:"sessionMode"`
 	SessionBuckets int    `bson:"sessionBuckets,omitempty"`
+	// FirstEventID is the id of the first event of each aggregate.
+	FirstEventID int64 `bson:"firstEventId"`
 }
 
 // SessionModeField is the [Difference.Field] of the session mode and its buckets.
 const SessionModeField = "session mode"
+
+// FirstEventIDField is the [Difference.Field] of the id of the first event.
+const FirstEventIDField = "PENSTOCK_FIRST_EVENT_ID"
 
 // Difference is a field that two identities do not share.
 type Difference struct {
@@ -62,6 +67,7 @@ func (i Identity) Differences(here Identity) []Difference {
 	compare("Service Bus namespace", i.Namespace, here.Namespace)
 	compare("topic", i.Topic, here.Topic)
 	compare(SessionModeField, i.sessions(), here.sessions())
+	compare(FirstEventIDField, strconv.FormatInt(i.FirstEventID, 10), strconv.FormatInt(here.FirstEventID, 10))
 	return differences
 }
 

@@ -69,6 +69,8 @@ func Identify(ctx context.Context, c config.Config, client *mongo.Client) (check
 		Namespace:   strings.ToLower(c.ServiceBus.Host()),
 		Topic:       strings.ToLower(c.ServiceBus.Topic),
 		SessionMode: c.Publish.SessionMode,
+
+		FirstEventID: c.Fields.FirstEventID,
 	}
 	if c.Publish.SessionMode == string(event.SessionPerBucket) {
 		identity.SessionBuckets = c.Publish.SessionBuckets
@@ -168,6 +170,9 @@ func ExplainPipeline(err error) error {
 	other, ok := errors.AsType[*checkpoint.OtherPipelineError](err)
 	if !ok {
 		return err
+	}
+	if len(other.Differences) == 1 && other.Differences[0].Field == checkpoint.FirstEventIDField {
+		return fmt.Errorf("%w; set PENSTOCK_FIRST_EVENT_ID as recorded, or, if the events have new ids, run with this configuration: publisher checkpoint release --why TEXT", err)
 	}
 	drain := ""
 	if slices.ContainsFunc(other.Differences, func(d checkpoint.Difference) bool { return d.Field == checkpoint.SessionModeField }) {

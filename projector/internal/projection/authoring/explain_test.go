@@ -94,7 +94,7 @@ func TestExplainReportsTheExpressionsThatRan(t *testing.T) {
 		{EventID: 8, EventType: "Removed", Outcome: authoring.Applied, Deleted: true},
 		{EventID: 9, EventType: "Added", Outcome: authoring.Failed},
 	}
-	a := projectiontest.One(t, explained).Begin(nil, 0)
+	a := projectiontest.One(t, explained).Begin(nil)
 	for i, ev := range events {
 		got := authoring.Explain(a, ev)
 		if got.Outcome == authoring.Failed {
@@ -121,7 +121,7 @@ func TestExplainReportsTheExpressionsThatRan(t *testing.T) {
 func TestExplainDoesNotChangeTheFold(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.One(t, explained)
-	one, all := p.Begin(nil, 0), p.Begin(nil, 0)
+	one, all := p.Begin(nil), p.Begin(nil)
 	events := []*event.Event{
 		projectiontest.Event(1, "Placed", `{"customer":"Ada","address":{"city":"Bonn"}}`),
 		projectiontest.Event(2, "Added", `{"quantity":2,"sku":"a"}`), projectiontest.Event(3, "Closed", `{"tags":[]}`),
@@ -143,7 +143,7 @@ func TestExplainGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := p.Begin(nil, 0)
+	a := p.Begin(nil)
 	authoring.Explain(a, projectiontest.Event(1, "A", ""))
 	got := authoring.Explain(a, projectiontest.Event(2, "B", ""))
 	if want := []authoring.FieldChange{{"last", `"A"`, `"B"`}}; got.Outcome != authoring.Applied || !reflect.DeepEqual(got.Changes, want) || got.Evaluations != nil {
@@ -154,7 +154,7 @@ func TestExplainGo(t *testing.T) {
 // TestExplainCutsLongValues bounds what an explanation keeps of an event.
 func TestExplainCutsLongValues(t *testing.T) {
 	t.Parallel()
-	step := authoring.Explain(projectiontest.On(t, "{set: {x: payload.x}}").Begin(nil, 0), projectiontest.Event(1, "E", `{"x":"`+strings.Repeat("ä", 100_000)+`"}`))
+	step := authoring.Explain(projectiontest.On(t, "{set: {x: payload.x}}").Begin(nil), projectiontest.Event(1, "E", `{"x":"`+strings.Repeat("ä", 100_000)+`"}`))
 	if n := len(indented(t, step)); n > 5000 || !strings.Contains(indented(t, step), "ä…") {
 		t.Errorf("the explanation has %d bytes", n)
 	}

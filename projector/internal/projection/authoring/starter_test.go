@@ -114,7 +114,7 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 	if err != nil || len(projections) != 2 || projections[0].Name() != starter.Names[0] {
 		t.Fatalf("%d projections, %v", len(projections), err)
 	}
-	a := projections[0].Begin(nil, 0)
+	a := projections[0].Begin(nil)
 	for i, ev := range events[:3] {
 		ev.EventID = int64(i + 1)
 		if err := a.Add([]*event.Event{ev}); err != nil {
