@@ -70,7 +70,7 @@ func (t *targets) Set(ctx context.Context, all []catalog.Target) error {
 		if err != nil {
 			return err
 		}
-		next[i] = engine.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers, FromZero: t.fromZero}
+		next[i] = engine.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers, Erased: target.Erased, FromZero: t.fromZero}
 		served[i] = park.Served{Projection: target.Projection, Generation: target.Generation}
 		if !target.Building && !t.prepared[target.Collection] {
 			live = append(live, target.Collection)

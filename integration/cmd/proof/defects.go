@@ -57,7 +57,7 @@ var defects = []defect{
 	},
 	{
 		what: "An event between the two repairs of a build reached only the live generation, and a promotion took it back from readers.",
-		by:   "history, seed 63, in one of four runs", commit: "79554faf", name: "TestNothingIsRepairedBesideAGenerationThatCanReplaceIt",
+		by:   "history, seed 63, in one of four runs", commit: "79554faf", name: "TestRepairEndsWithItsGeneration",
 	},
 	{
 		what: "With an operator's clock ahead of the server, a retry of a parked aggregate came late, and each repetition put it off again.",

@@ -175,7 +175,7 @@ var Table = []Mutation{
 	{
 		Name:  "a first event creates a read model that was erased",
 		File:  "projector/internal/engine/assume.go",
-		Old:   "next == u.FirstEvent() && (u.Deletes || u.Parts) &&",
+		Old:   "next == u.FirstEvent() && (u.Deletes || u.Parts || !u.target.Erased) &&",
 		New:   "next == u.FirstEvent() &&",
 		Blind: "the first event of an erased aggregate must arrive again in a session that has not kept its state",
 		Test:  "projector/internal/engine TestErasedAggregateIsNotCreatedAnew",

@@ -137,6 +137,8 @@ type Target struct {
 	// Defers is set if an event is settled without this generation when the generation
 	// lacks earlier events: a job that has not begun yet will fold the aggregate.
 	Defers bool
+	// Erased is that of the entry.
+	Erased bool
 }
 
 // Targets returns the generations into which every pod that can do so folds events: the
@@ -148,14 +150,14 @@ func Targets(entries map[string]*Entry) []Target {
 			continue
 		}
 		if live := e.Live; live != nil && !live.Frozen {
-			target := Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection}
+			target := Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection, Erased: e.Erased}
 			if e.GivenUp != nil {
 				target.GivenUp = e.GivenUp.Hash
 			}
 			targets = append(targets, target)
 		}
 		if b := e.Building; b != nil && b.Ongoing() {
-			targets = append(targets, Target{Projection: name, Generation: b.Generation, Definition: b.Definition, Collection: b.Shadow, Building: true, Defers: b.State == Building})
+			targets = append(targets, Target{Projection: name, Generation: b.Generation, Definition: b.Definition, Collection: b.Shadow, Building: true, Defers: b.State == Building, Erased: e.Erased})
 		}
 	}
 	slices.SortFunc(targets, func(a, b Target) int {

@@ -209,6 +209,9 @@ type Entry struct {
 	// GivenUp is the declared definition whose build an operator cancelled; nil for none.
 	// No pod starts building it. The next build clears the field.
 	GivenUp *GivenUp `bson:"givenUp"`
+	// Erased says that an aggregate without events was erased. From then on, pods read the watermark
+	// before they create a read model.
+	Erased bool `bson:"erased"`
 	// RetiredAt is set while no pod declares the projection.
 	RetiredAt *time.Time `bson:"retiredAt"`
 	Left      []Left     `bson:"left"`

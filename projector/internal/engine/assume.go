@@ -16,7 +16,7 @@ const (
 	// assumesKept: the session has kept the state since its last write.
 	assumesKept
 	// assumesNew: nothing is stored for the unit. If the projection never deletes, only its
-	// watermark tells an erased aggregate from a new one, so that must be loaded.
+	// watermark tells an erased aggregate from a new one, so that is loaded after an erasure.
 	assumesNew
 )
 
@@ -55,7 +55,7 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 	switch {
 	case kept && next == state.Watermark+1:
 		u.assumes = assumesKept
-	case !kept && next == u.FirstEvent() && (u.Deletes || u.Parts) && !u.target.Building && t.newcomers.expected():
+	case !kept && next == u.FirstEvent() && (u.Deletes || u.Parts || !u.target.Erased) && !u.target.Building && t.newcomers.expected():
 		u.assumes = assumesNew
 	default:
 		return false

@@ -120,7 +120,7 @@ func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
 // Its insert is guarded by nothing but the absence of the document, so the watermark must be read.
 func TestErasedAggregateIsNotCreatedAnew(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, strings.Replace(tally, "      Deleted:\n        delete: true\n", "", 1))
+	b := newBench(t, strings.Replace(tally, "      Deleted:\n        delete: true\n", "", 1), func(o *engine.Options) { o.Targets[0].Erased = true })
 	u := tallyUnit
 	u.Deletes = false
 	b.marks[u] = model.Erased

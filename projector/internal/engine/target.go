@@ -26,6 +26,9 @@ type Target struct {
 	// So a later sweep must find the events that the store has when the last target that
 	// defers is replaced.
 	Defers bool
+	// Erased is set if an aggregate was erased whose events are gone. Then a new aggregate can have a
+	// watermark, [model.Erased], though it has no document.
+	Erased bool
 	// FromZero is set if event ids begin at 0; see [model.Unit].
 	FromZero bool
 }
@@ -70,7 +73,7 @@ func (t Target) complete() *Target {
 // same reports whether a batch that has begun with one target may continue with the other.
 func (t *Target) same(o *Target) bool {
 	return t.Projection.Name() == o.Projection.Name() && t.Generation == o.Generation &&
-		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers
+		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers && t.Erased == o.Erased
 }
 
 // snapshot is a set of targets. It never changes.

@@ -202,6 +202,9 @@ func (r *erasing) run(ctx context.Context) error {
 		if err := (erasures{r.s.State}).put(ctx, r.Aggregate); err != nil {
 			return err
 		}
+		if err := r.announce(ctx); err != nil {
+			return err
+		}
 	}
 	for _, step := range []func(context.Context) error{r.markers, r.readModels, r.findings, r.quarantine, r.records, r.deadLetters} {
 		if err := step(ctx); err != nil {
@@ -210,6 +213,37 @@ func (r *erasing) run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// announce lets the projectors read the watermark of each aggregate before they create its read
+// model, and waits until they have seen it in the catalog.
+func (r *erasing) announce(ctx context.Context) error {
+	mine, err := r.mine(ctx)
+	if err != nil {
+		return err
+	}
+	news := false
+	for name, entry := range mine {
+		if entry.Erased {
+			continue
+		}
+		news = true
+		_, err := projectionName{name}.changeEntry(ctx, r.s, func(e *catalog.Entry) (*catalog.Entry, error) {
+			changed := *e
+			changed.Erased = true
+			return &changed, nil
+		})
+		if err != nil {
+			return fmt.Errorf("announce the erasure to the projectors of %s: %w", name, err)
+		}
+	}
+	if !news {
+		return nil
+	}
+	return poll.Wait(ctx, announced)
+}
+
+// announced is longer than the time between two looks of a projector at the catalog.
+const announced = 5 * time.Second
 
 // mask sets the fields of the events to null. Their ids, and with them the order, stay.
 func (r *erasing) mask(ctx context.Context) error {
