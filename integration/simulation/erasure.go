@@ -118,12 +118,29 @@ func (w *World) eraseAgain(ctx context.Context) {
 				_ = w.command(ctx, virtual.Projector, "projections", "drop", w.named(projection), "--yes", "--why", "simulation")
 			}
 		}
+		w.dropUnknownBuilds(ctx)
 		// The command also finds the aggregate of another pipeline that has the same id.
 		if w.runErase(ctx, id) == nil || len(w.pipelines) > 1 {
 			e.runs++
 			w.mu.Lock()
 			w.erasures[id] = e
 			w.mu.Unlock()
+		}
+	}
+}
+
+// dropUnknownBuilds removes by hand what the command names as left and no other command removes: a
+// collection of a build that the catalog has lost, because the state was restored.
+func (w *World) dropUnknownBuilds(ctx context.Context) {
+	if !slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == stateRestoration }) {
+		return
+	}
+	models := w.stores.client.Database(modelsDatabase)
+	names, _ := models.ListCollectionNames(ctx, bson.D{})
+	for _, name := range names {
+		known := func(entry bson.Raw) bool { return bytes.Contains(entry, []byte(name)) }
+		if strings.Contains(name, ".generation-") && !slices.ContainsFunc(w.stores.Documents(stateDatabase, "projections"), known) {
+			_ = models.Collection(name).Drop(ctx)
 		}
 	}
 }
