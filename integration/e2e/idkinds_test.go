@@ -136,4 +136,12 @@ func olderUUIDs(t *testing.T) {
 	s.startProjector(0)
 	s.awaitLive(map[string]int64{"counts": 2, "owners": 2})
 	right("the read models after a rebuild")
+	s.await("each event on the topic once", func() bool { return s.published() == 4 })
+	if stdout, _ := s.publisherCommand(0, "quarantine", "list"); strings.Contains(stdout, "subtype 3") {
+		t.Errorf("the quarantine has\n%s", stdout)
+	}
+	// Another order would publish the events again under other ids.
+	if _, stderr := s.publisherCommand(1, "republish", "--from=2000-01-01T00:00:00Z", "--to=2030-01-01T00:00:00Z", "--yes", "--why=tested", "--mongodb-uri="+strings.Replace(uri, "csharp", "java", 1)); !strings.Contains(stderr, "uuidRepresentation") {
+		t.Errorf("republish in another order: %s", stderr)
+	}
 }

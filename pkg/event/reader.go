@@ -237,7 +237,11 @@ func wrongType(name string, t bson.Type, want string) error {
 }
 
 func (r *Reader) outOfRange(name, value string) error {
-	return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: fmt.Sprintf("%s is not a whole number from %d to 2^63-1", value, r.first)}
+	detail := fmt.Sprintf("%s is not a whole number from %d to 2^63-1", value, r.first)
+	if value == "0" {
+		detail += "; if the ids of all aggregates begin at 0, set PENSTOCK_FIRST_EVENT_ID=0 for the publisher and the projector"
+	}
+	return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: detail}
 }
 
 // quoted quotes s for an error and truncates it if it is long.

@@ -35,6 +35,8 @@ type Identity struct {
 	SessionBuckets int    `bson:"sessionBuckets,omitempty"`
 	// FirstEventID is the id of the first event of each aggregate.
 	FirstEventID int64 `bson:"firstEventId"`
+	// UUIDs is the representation of aggregate ids that are older UUIDs; empty if none is set.
+	UUIDs string `bson:"uuidRepresentation,omitempty"`
 }
 
 // SessionModeField is the [Difference.Field] of the session mode and its buckets.
@@ -68,6 +70,9 @@ func (i Identity) Differences(here Identity) []Difference {
 	compare("topic", i.Topic, here.Topic)
 	compare(SessionModeField, i.sessions(), here.sessions())
 	compare(FirstEventIDField, strconv.FormatInt(i.FirstEventID, 10), strconv.FormatInt(here.FirstEventID, 10))
+	if i.UUIDs != "" { // it can be added when the first such id comes
+		compare("uuidRepresentation in the connection string", i.UUIDs, here.UUIDs)
+	}
 	return differences
 }
 

@@ -71,6 +71,7 @@ func Identify(ctx context.Context, c config.Config, client *mongo.Client) (check
 		SessionMode: c.Publish.SessionMode,
 
 		FirstEventID: c.Fields.FirstEventID,
+		UUIDs:        c.MongoDB.UUIDRepresentation(),
 	}
 	if c.Publish.SessionMode == string(event.SessionPerBucket) {
 		identity.SessionBuckets = c.Publish.SessionBuckets

@@ -90,7 +90,7 @@ type Runner struct {
 // o.Health. Call [Runner.AwaitPipeline] before [Runner.Run].
 func New(o Options) (*Runner, error) {
 	c, h := o.Config, o.Health
-	reader, err := event.NewReader(c.Fields)
+	reader, err := event.NewReader(c.EventFields())
 	if err != nil {
 		return nil, err
 	}
