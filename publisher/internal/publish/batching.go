@@ -100,6 +100,9 @@ func (w *worker) tooLarge(ctx context.Context, f *failure) error {
 		return nil
 	}
 	e := w.batch[0]
+	if !f.broken {
+		w.d.learnBodyLimit(len(e.message.Body))
+	}
 	if w.d.options.ClaimCheck && !e.claim {
 		e.claim, e.large = true, false
 		return w.encodeOne(ctx, 0)

@@ -146,9 +146,9 @@ func (c *connections) complain(err error) {
 func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	connectCtx, cancel := context.WithTimeout(ctx, c.options.SendTimeout)
 	defer cancel()
-	end := c.activity.begin()
+	call := c.activity.begin()
 	sender, err := c.options.Connect(connectCtx)
-	end()
+	c.activity.end(call)
 	if err != nil {
 		return nil, err
 	}

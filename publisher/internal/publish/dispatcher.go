@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -64,6 +65,13 @@ type topic struct {
 	policy     Batching
 	batchBytes int64  // size of source documents that is known to fit a batch
 	accepted   uint64 // sends that the topic has accepted
+	// acceptedAt is the time of the last of them. busyShare is the share of the last answers
+	// that said that the broker is busy.
+	acceptedAt time.Time
+	busyShare  float64
+	// bodyLimit is the length of the longest body that is encoded: the topic has refused
+	// longer ones, or they exceed maxBody.
+	bodyLimit atomic.Int64
 }
 
 // pool are the workers. They start as work demands, up to one for each
@@ -105,7 +113,8 @@ func New(options Options) *Dispatcher {
 	}
 	d.work.L = &d.mu
 	d.bodyBudget = semaphore.NewWeighted(max(options.MaxInflightBytes, smallestBodyBudget))
-	d.activity = &activity{longest: options.SendTimeout + callGrace}
+	d.bodyLimit.Store(maxBody)
+	d.activity = newActivity(options.SendTimeout)
 	d.connections = newConnections(options, d.activity)
 	d.metrics.inflight.Store(d)
 	return d

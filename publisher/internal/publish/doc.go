@@ -55,7 +55,7 @@
 // A [Sender] says what went wrong as a [Fault]; the waits are decided here:
 //
 //	busy          nothing is sent for at least 2 s, then slower, because the namespace
-//	              is throttled (see rateLimit); while the topic accepts other events, only
+//	              is throttled (see rateLimit); while the topic accepts most others, only
 //	              the keys of the batch wait
 //	transient     the same events again, after a backoff
 //	disconnected  the same events again on another connection, while this one is
@@ -71,8 +71,9 @@
 // # Retries
 //
 // A lane whose send failed has a setback until its next event is on the topic or in the
-// quarantine. It waits after each failure, the longer the more have failed in a row, up to 10 s,
-// and no other lane waits for it.
+// quarantine. It waits after each failure, the longer the more have failed in a row, and no
+// other lane waits for it. If the topic had accepted nothing since the last failure, the wait
+// ends as soon as the topic accepts any event.
 //
 // A lane is sent together with others until it was refused or has failed three times. Then it
 // is sent alone: in batches and send slots apart from the lanes that do not fail. A batch that

@@ -18,28 +18,17 @@ const (
 	// measuredDocument is the length above which the body is measured before it is encoded.
 	// The body of a shorter document fits into a message of every topic.
 	measuredDocument = 16 << 10
-	// expansion is how many times the length of its document a body can have at most.
-	expansion = 16
-	// smallestBodyBudget is the least budget for bodies.
+	// smallestBodyBudget is the least budget for bodies, and reservation the part of it that
+	// a worker reserves at once.
 	smallestBodyBudget = 32 * maxBatchBytes
+	reservation        = 64 << 10
 )
 
 // encode encodes the messages of the batch, as many as one broker message can hold, and
 // returns the others to their lanes. It quarantines events that cannot be encoded and
 // removes them from the batch. Its error ends Run.
 func (w *worker) encode(ctx context.Context) error {
-	if w.slot != slotLarge {
-		var size int64
-		for _, e := range w.batch {
-			size += int64(len(e.item.Event.Document))
-		}
-		size = min(expansion*size, maxBatchBytes)
-		if err := w.d.bodyBudget.Acquire(ctx, size); err != nil {
-			return context.Cause(ctx)
-		}
-		w.reserved = size
-	}
-	bodies := int64(0)
+	w.bodies = 0
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
 		size := int64(len(e.item.Event.Document))
@@ -52,23 +41,32 @@ func (w *worker) encode(ctx context.Context) error {
 				continue
 			}
 		}
-		if e.large && w.slot != slotLarge || i > 0 && bodies+size > maxBatchBytes {
+		if e.large && w.slot != slotLarge || i > 0 && w.bodies+size > maxBatchBytes {
 			w.putBack(i)
 			return nil
+		}
+		if w.bodies+size > w.reserved && w.slot != slotLarge {
+			switch fits, err := w.reserve(ctx, size, i == 0); {
+			case err != nil:
+				return err
+			case !fits:
+				w.putBack(i)
+				return nil
+			}
 		}
 		events := len(w.batch)
 		if err := w.encodeOne(ctx, i); err != nil {
 			return err
 		}
 		if len(w.batch) == events {
-			bodies += int64(len(e.message.Body))
+			w.bodies += int64(len(e.message.Body))
 			i++
 		}
 	}
 	return nil
 }
 
-// measure gives the size of the body of a longer document, and decides how the
+// measure gives the size to reserve for the body of a longer document, and decides how the
 // event is sent. Its error means that the event cannot be published.
 func (w *worker) measure(e *entry) (int64, error) {
 	if e.claim {
@@ -81,11 +79,11 @@ func (w *worker) measure(e *entry) (int64, error) {
 		}
 		e.body = size
 	}
-	if e.body > maxBody {
+	if limit := w.d.bodyLimit.Load(); int64(e.body) > limit {
 		if !w.d.options.ClaimCheck {
 			return 0, &event.ContractError{
 				Reason: event.ReasonTooLarge,
-				Detail: fmt.Sprintf("the event's message has %d bytes, more than the %d that the publisher allows", e.body, maxBody),
+				Detail: fmt.Sprintf("the event's message has %d bytes, more than the %d that the topic or the publisher allows", e.body, limit),
 			}
 		}
 		e.claim, e.large = true, false
@@ -93,6 +91,22 @@ func (w *worker) measure(e *entry) (int64, error) {
 	}
 	e.large = e.body > maxBatchBytes
 	return int64(e.body), nil
+}
+
+// reserve reserves a part of the budget for one more body. wait says that the worker has no
+// other body, so it may wait for the budget. The error is the cause of ctx's end.
+func (w *worker) reserve(ctx context.Context, size int64, wait bool) (fits bool, err error) {
+	more := max(w.bodies+size-w.reserved, reservation)
+	if !w.d.bodyBudget.TryAcquire(more) {
+		if !wait {
+			return false, nil
+		}
+		if err := w.d.bodyBudget.Acquire(ctx, more); err != nil {
+			return false, context.Cause(ctx)
+		}
+	}
+	w.reserved += more
+	return true, nil
 }
 
 // encodeOne encodes the i-th message of the batch. It quarantines the event if that fails.
@@ -123,4 +137,18 @@ func (w *worker) encodeOne(ctx context.Context, i int) error {
 		e.span = w.d.options.Tracer.Publish(&e.message, e.submitted)
 	}
 	return nil
+}
+
+// learnBodyLimit records that the topic refuses a message with a body of that length. Then
+// longer ones are not encoded any more in this term.
+func (d *Dispatcher) learnBodyLimit(refused int) {
+	if refused <= fitsAlways {
+		return
+	}
+	for {
+		known := d.bodyLimit.Load()
+		if int64(refused) > known || d.bodyLimit.CompareAndSwap(known, int64(refused)-1) {
+			return
+		}
+	}
 }

@@ -93,6 +93,8 @@ type lanes struct {
 	ready [slots]laneQueue
 	// waiting are the lanes whose wait has not ended, ordered by its end.
 	waiting laneHeap
+	// forTopic counts the waiting lanes that failed while the topic accepted nothing else.
+	forTopic int
 	// setbacks counts the lanes with a setback.
 	setbacks    int
 	freeEntries *entry
@@ -229,6 +231,9 @@ func (l *lanes) offer(ln *lane) {
 	case s != nil && !s.until.IsZero():
 		ln.state = laneWaiting
 		heap.Push(&l.waiting, ln)
+		if !s.topicWorks {
+			l.forTopic++
+		}
 	case ln.head.large:
 		l.ready[slotLarge].push(ln)
 	case s != nil && s.alone:
@@ -246,10 +251,38 @@ func (l *lanes) endWaits(now time.Time) time.Time {
 			return next
 		}
 		ln, _ := heap.Pop(&l.waiting).(*lane)
+		if !ln.setback.topicWorks {
+			l.forTopic--
+		}
 		ln.setback.until = time.Time{}
 		l.offer(ln)
 	}
 	return time.Time{}
+}
+
+// topicAccepts makes lanes ready that failed while the topic accepted nothing else: it accepts
+// events again, so they need not wait longer.
+func (l *lanes) topicAccepts() {
+	if l.forTopic == 0 {
+		return
+	}
+	var still laneHeap
+	was := l.waiting
+	l.waiting = nil
+	for _, ln := range was {
+		s := ln.setback
+		if s.topicWorks {
+			still = append(still, ln)
+			continue
+		}
+		if s.last.fault != FaultRefused {
+			s.maxEvents, s.alone = 0, false
+		}
+		s.until = time.Time{}
+		l.offer(ln)
+	}
+	heap.Init(&still)
+	l.waiting, l.forTopic = still, 0
 }
 
 // laneHeap orders waiting lanes by the end of their wait.

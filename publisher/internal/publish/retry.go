@@ -17,8 +17,15 @@ const (
 	// evidence, so that one message that the broker cannot process does not delay the
 	// others.
 	splitAfter = 3
+	// outageRate is the approximate bound for the sends per second of waiting lanes while
+	// the topic accepts nothing.
+	outageRate = 50
 	// maxReasons is how many different refusals of an event are kept for its quarantine.
 	maxReasons = 3
+	// The namespace is throttled if more than the share namespaceBusy of about the last
+	// busySends answers say so, not counting those to keys that are known to be busy alone.
+	namespaceBusy = 1.0 / 4
+	busySends     = 64
 )
 
 // failure is one failed send of a batch.
@@ -54,14 +61,13 @@ type setback struct {
 	topicWorks bool
 
 	// refusals counts the explicit refusals of the first event alone while the topic accepted
-	// others. reasons are the different errors.
-	refusals int
-	reasons  []string
+	// others, and unconfirmed those while it accepted none. reasons are the different errors.
+	refusals, unconfirmed int
+	reasons               []string
 }
 
-// note adds a failure, and returns how long the lane must wait because of it. final says that
-// refusals count although the topic accepts no other events.
-func (s *setback) note(f *failure, final bool) time.Duration {
+// note adds a failure, and returns how long the lane must wait because of it.
+func (s *setback) note(f *failure) time.Duration {
 	since := f.before
 	if s.failures > 0 {
 		since = s.last.accepted
@@ -76,7 +82,7 @@ func (s *setback) note(f *failure, final bool) time.Duration {
 	switch {
 	case f.events == 1:
 		s.maxEvents = 1
-		if f.fault == FaultRefused && (s.topicWorks || final) {
+		if f.fault == FaultRefused {
 			s.refused(f.err.Error())
 		}
 	case f.fault == FaultRefused || s.failures >= splitAfter || s.topicWorks && s.alone:
@@ -92,7 +98,11 @@ func (s *setback) note(f *failure, final bool) time.Duration {
 
 // refused counts a refusal of the first event alone.
 func (s *setback) refused(reason string) {
-	s.refusals++
+	if s.topicWorks {
+		s.refusals++
+	} else {
+		s.unconfirmed++
+	}
 	if len(s.reasons) < maxReasons && !slices.Contains(s.reasons, reason) {
 		s.reasons = append(s.reasons, reason)
 	}
@@ -103,7 +113,7 @@ func (s *setback) explain(now time.Time) *event.ContractError {
 	return &event.ContractError{
 		Reason: event.ReasonRefused,
 		Detail: fmt.Sprintf("the topic refused the event in %d attempts over %s: %s",
-			s.refusals, now.Sub(s.begun).Round(time.Millisecond), strings.Join(s.reasons, "; ")),
+			s.refusals+s.unconfirmed, now.Sub(s.begun).Round(time.Millisecond), strings.Join(s.reasons, "; ")),
 	}
 }
 
@@ -140,7 +150,11 @@ func (w *worker) failed(ctx context.Context, f *failure) error {
 
 	d.mu.Lock()
 	s, until := w.note(f)
-	if f.events == 1 && f.fault == FaultRefused && s.refusals >= d.options.MaxAttempts {
+	refusals := s.refusals
+	if d.options.Final {
+		refusals += s.unconfirmed
+	}
+	if f.events == 1 && f.fault == FaultRefused && refusals >= d.options.MaxAttempts {
 		reason := s.explain(f.at)
 		d.mu.Unlock()
 		return w.quarantine(ctx, 0, reason)
@@ -155,23 +169,30 @@ func (w *worker) failed(ctx context.Context, f *failure) error {
 	return nil
 }
 
-// busy handles a busy answer. If the topic accepts other events meanwhile, one of its partitions
-// is throttled, and only the keys of the batch wait. Otherwise the namespace is, and nothing is
-// sent for a while.
+// busy handles a busy answer: either the namespace is throttled, so nothing is sent for a
+// while, or one of its partitions is, so only the keys of the batch wait, as long as the
+// topic accepts most of the others. A key is known to be busy alone if its last sends were
+// refused, and the topic has accepted others since the last of them.
 func (w *worker) busy(f *failure) {
 	d := w.d
 	d.options.Availability.SendFailed(f.err)
 	f.mixed = w.batch[0].lane != w.batch[len(w.batch)-1].lane
 	d.mu.Lock()
-	s, until := w.note(f)
-	if s.topicWorks {
+	before := w.batch[0].lane.setback
+	known := !f.mixed && before != nil && before.failures >= splitAfter-1 && d.accepted > before.last.accepted
+	if !known {
+		d.busyShare += (1 - d.busyShare) / busySends
+	}
+	namespace := !known && (d.rateLimit.limited() || d.busyShare > namespaceBusy || f.at.Sub(d.acceptedAt) > busyWait)
+	_, until := w.note(f)
+	if !namespace {
 		w.wait(until)
-		d.mu.Unlock()
-		return
 	}
 	d.mu.Unlock()
-	d.rateLimit.refused(f.err)
-	w.putBack(0)
+	if namespace {
+		d.rateLimit.refused(f.err)
+		w.putBack(0)
+	}
 }
 
 // note adds a failure to the setbacks of the batch's lanes. It returns the setback of the
@@ -183,11 +204,15 @@ func (w *worker) note(f *failure) (s *setback, until time.Time) {
 		if i > 0 && w.batch[i-1].lane == e.lane {
 			continue
 		}
-		if wait := l.setback(e.lane).note(f, w.d.options.Final); i == 0 {
+		if wait := l.setback(e.lane).note(f); i == 0 {
 			until = f.at.Add(wait)
 		}
 	}
 	s = w.batch[0].lane.setback
+	if !s.topicWorks {
+		// The topic accepts nothing: the more lanes wait, the less often each of them retries.
+		until = until.Add(time.Duration(len(l.waiting)/len(w.batch)) * time.Second / outageRate)
+	}
 	return s, until
 }
 

@@ -26,7 +26,8 @@ type worker struct {
 	messages []*event.Message
 	tickets  []uint64
 	failure  failure // of the last send
-	reserved int64   // of the budget for bodies
+	// bodies is the length of the batch's bodies, reserved is what of the budget they use.
+	bodies, reserved int64
 
 	slowTimer *time.Timer
 	slowNoted chan struct{} // gets a token when the timer's function has run
@@ -148,9 +149,9 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	w.watchSlow()
 	sendCtx, cancel := context.WithTimeout(ctx, w.d.options.SendTimeout)
 	start := time.Now()
-	end := w.d.activity.begin()
+	call := w.d.activity.begin()
 	accepted, err = conn.sender.Send(sendCtx, w.messages)
-	end()
+	w.d.activity.end(call)
 	took := time.Since(start)
 	cancel()
 	if !w.slowTimer.Stop() {
@@ -212,6 +213,9 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 	d.lanes.remove(entries, oldest)
 	if accepted {
 		d.accepted++
+		d.acceptedAt = time.Now()
+		d.busyShare -= d.busyShare / busySends
+		d.lanes.topicAccepts()
 	}
 	d.notifySpace()
 	d.endDrain()
