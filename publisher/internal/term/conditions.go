@@ -36,7 +36,7 @@ func (r *Runner) watch(h *health.Health, host string) {
 			Remedy: "Nothing is lost: the events wait in the event store. " + cmp.Or(sbus.Remedy(err, "The topic"), "Check the namespace's status, its firewall and this pod's network") + ".",
 		}}
 	}))
-	h.Watch("missing collection", func(context.Context) []health.Condition {
+	h.Watch("events-collection", func(context.Context) []health.Condition {
 		since := r.absent.Load()
 		if since == nil {
 			return nil
