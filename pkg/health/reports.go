@@ -77,10 +77,11 @@ func (r *Reports) Run(ctx context.Context, process string, h *Health, logger zer
 }
 
 func (r *Reports) put(ctx context.Context, id bson.D, h *Health) error {
+	verdict, figures := h.Verdict(), h.numbers()
 	ctx, cancel := mongox.Timeout(ctx, reportTimeout)
 	defer cancel()
 	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, mongo.Pipeline{{{Key: "$set", Value: bson.D{
-		{Key: "verdict", Value: mongox.Literal(h.Verdict())}, {Key: "figures", Value: mongox.Literal(h.numbers())}, {Key: "at", Value: mongox.Now},
+		{Key: "verdict", Value: mongox.Literal(verdict)}, {Key: "figures", Value: mongox.Literal(figures)}, {Key: "at", Value: mongox.Now},
 	}}}}, options.UpdateOne().SetUpsert(true))
 	return mongox.Explain(ctx, err)
 }

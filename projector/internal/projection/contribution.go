@@ -193,7 +193,7 @@ func documentKey(v ref.Val) (string, error) {
 			return key, nil
 		}
 		if v.Type() == typeOlderUUID {
-			return "", fmt.Errorf("the key is %s", aboutOlderUUIDs)
+			return "", fmt.Errorf("the key: %s", aboutOlderUUIDs)
 		}
 		name = fold.TypeName(v.raw)
 	case types.Int, types.Uint, types.Double:
