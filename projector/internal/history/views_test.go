@@ -30,17 +30,19 @@ func (others) Keys(context.Context, model.Unit, string, int) ([]string, error) {
 	return []string{"theirs"}, nil
 }
 
-// TestOtherDocumentsOfAViewAreFindings has documents that an application has written into the
-// collection of a view. An error would end the verification of all other documents.
-func TestOtherDocumentsOfAViewAreFindings(t *testing.T) {
-	t.Parallel()
-	view := projectiontest.One(t, `
+const viewYAML = `
 views:
   - name: v
     collection: v
     from:
       - {aggregateType: A, key: "'k'", as: parts_, on: {E: {set: {x: "1"}}}}
-`)
+`
+
+// TestOtherDocumentsOfAViewAreFindings has documents that an application has written into the
+// collection of a view. An error would end the verification of all other documents.
+func TestOtherDocumentsOfAViewAreFindings(t *testing.T) {
+	t.Parallel()
+	view := projectiontest.One(t, viewYAML)
 	db := server.Database(t)
 	if _, err := db.Collection("v").InsertOne(t.Context(), bson.D{{Key: "_id", Value: int32(7)}}); err != nil {
 		t.Fatal(err)
@@ -72,13 +74,7 @@ func (v *absentView) Compare(_ context.Context, _ model.Unit, _ model.View, key 
 // the work continues at a saved position.
 func TestAbsentViewDocumentCountsOnce(t *testing.T) {
 	t.Parallel()
-	view := projectiontest.One(t, `
-views:
-  - name: v
-    collection: v
-    from:
-      - {aggregateType: A, key: "'k'", as: parts_, on: {E: {set: {x: "1"}}}}
-`)
+	view := projectiontest.One(t, viewYAML)
 	db := server.Database(t)
 	records := make([]any, 1200)
 	for i := range records {
