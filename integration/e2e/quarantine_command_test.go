@@ -55,6 +55,9 @@ func correctedEventsLeaveTheQuarantine(t *testing.T) {
 		step{"publisher quarantine show broken-z", 1, ""},
 		step{"publisher status", 0, "3"},
 		step{"publisher republish --quarantine --yes", 1, "0 of 3 events sent\n … eventType"},
+		step{"publisher republish --quarantine --reason=missing_event_type --limit=2 --yes", 1, "0 of 2 events sent\n"},
+		step{"publisher republish --quarantine --document=broken-c --yes", 1, "0 of 1 event sent\n"},
+		step{"publisher republish --quarantine --older-than=1h --yes", 1, ""},
 	)
 	// The index must refuse a corrected event beside the broken one.
 	if _, err := s.events.InsertOne(t.Context(), counted("a", 2, one)); err == nil {
@@ -81,6 +84,7 @@ func correctedEventsLeaveTheQuarantine(t *testing.T) {
 	if s.publisherJSON(0, &entries, "audit"); len(entries) != 3 || entries[0]["command"] != "quarantine discard" || entries[1]["why"] != "corrected" {
 		t.Errorf("the audit has %v", entries)
 	}
+	s.steps(step{"publisher audit --command=quarantine", 0, "quarantine discard … test data"})
 }
 
 // TestStoredEventsAreSentAgain checks that stored events can be sent again, by aggregate
