@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -114,30 +115,39 @@ type revision struct {
 	Status   string `json:"status"`
 }
 
-// watchPods watches the publisher's pods. deleted waits until as many pods have gone as
-// there were, and returns their names in that order.
+// watchPods watches the publisher's pods. deleted waits until all that were there have gone,
+// and returns their names in the order in which they went. Their successors have the same
+// names; one of them goes too if kwok repeats a deletion, which names no UID.
 func (r *release) watchPods() (deleted func() []string) {
 	r.t.Helper()
 	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=publisher"}
 	pods, err := r.core.Pods(r.namespace).List(r.t.Context(), options)
 	must(r.t, err)
+	left := map[types.UID]bool{}
+	for i := range pods.Items {
+		left[pods.Items[i].UID] = true
+	}
 	options.ResourceVersion = pods.ResourceVersion
 	events, err := r.core.Pods(r.namespace).Watch(r.t.Context(), options)
 	must(r.t, err)
 	return func() []string {
 		defer events.Stop()
 		var names []string
-		for range pods.Items {
-			names = append(names, nextDeleted(r.t, events))
+		for len(left) > 0 {
+			pod := nextDeleted(r.t, events)
+			if left[pod.UID] {
+				delete(left, pod.UID)
+				names = append(names, pod.Name)
+			}
 		}
 		return names
 	}
 }
 
-// nextDeleted returns the name of the next deleted pod.
-func nextDeleted(t *testing.T, events watch.Interface) string {
+// nextDeleted returns the next deleted pod.
+func nextDeleted(t *testing.T, events watch.Interface) *corev1.Pod {
 	t.Helper()
-	var name string
+	var deleted *corev1.Pod
 	await(t, "the end of a pod", func() (bool, string) {
 		for {
 			select {
@@ -146,7 +156,7 @@ func nextDeleted(t *testing.T, events watch.Interface) string {
 					t.Fatal("the watch of the pods has ended")
 				}
 				if pod, ok := event.Object.(*corev1.Pod); ok && event.Type == watch.Deleted {
-					name = pod.Name
+					deleted = pod
 					return true, ""
 				}
 			default:
@@ -154,7 +164,7 @@ func nextDeleted(t *testing.T, events watch.Interface) string {
 			}
 		}
 	})
-	return name
+	return deleted
 }
 
 // watchProjector records a number of the projector's Deployment. values returns each
