@@ -50,6 +50,11 @@ func (t Total) change(old bson.RawValue, removed, added []bson.RawValue) (bson.R
 	}
 	best := old
 	for _, v := range added {
+		if Present(best) {
+			if _, err := CompareValues(v, best); err != nil {
+				return old, errIncremental // another change may remove best
+			}
+		}
 		if c := CompareCanonical(v, best); !Present(best) || t.Kind == TotalMin && c < 0 || t.Kind == TotalMax && c > 0 {
 			best = v
 		}

@@ -75,7 +75,7 @@ func (f *viewFold) Add(p model.Part) error {
 			continue
 		}
 		if err := f.changeTotal(t, nil, added); err != nil {
-			return err
+			return fmt.Errorf("total %s: the parts of the document have values without a common order, such as a text and a date: convert them, or leave some out with where", t.Name)
 		}
 	}
 	return nil

@@ -41,6 +41,9 @@ type loader struct {
 	// reading are the expressions of the rules and computed fields of the present source, for
 	// advice about fields that they read.
 	reading []reading
+	// reads are the paths that the expressions of the present projection read, by event type.
+	// Event types without a schema are left out.
+	reads map[string][][]string
 	// empty says that a folder has no file of projections.
 	empty  bool
 	advice []Problem
@@ -68,7 +71,11 @@ func (l *loader) environment(eventType string) (*environment, error) {
 	if e, ok := l.environments[eventType]; ok {
 		return e, nil
 	}
-	e, err := newEnvironment(l.schemas[eventType])
+	s := l.schemas[eventType]
+	if l.stored {
+		s = nil // it has the fields that the expressions read, and no others
+	}
+	e, err := newEnvironment(s)
 	if err == nil {
 		l.environments[eventType] = e
 	}
@@ -244,7 +251,7 @@ func (p place) declaration(node *yaml.Node) {
 		return
 	}
 	before := len(p.problems)
-	p.reading = nil
+	p.reading, p.reads = nil, map[string][][]string{}
 	projection := &Projection{}
 	p = p.identity(node, keys, projection)
 	s := source{on: handlers{}}
@@ -292,6 +299,7 @@ func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 	if len(p.problems) > before {
 		return
 	}
+	projection.types = p.readTypes()
 	definition, err := define(projection)
 	if err != nil {
 		p.problem(node, "write its definition: %v", err)

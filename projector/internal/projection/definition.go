@@ -20,7 +20,8 @@ const semantics = 1
 // Definition is the canonical text of the projection: JSON with sorted keys, which contains
 // everything that determines the result of folding events, and nothing else. The text of a
 // declared projection is enough to compile it ([Compile]). The order of keys, comments and
-// spaces do not change it, nor do payload schemas (section events), which are only checked. The text of a projection in Go contains the Version of its declaration.
+// spaces do not change it. Of the section events, it has the types of the fields that the
+// expressions read. The text of a projection in Go contains the Version of its declaration.
 func (p *Projection) Definition() string { return p.definition }
 
 // Hash identifies the definition: the first 16 hex digits of its SHA-256.
@@ -98,6 +99,8 @@ type storedDefinition struct {
 	// From is set for a view, instead of AggregateType, On and Compute.
 	From    json.RawMessage `json:"from"`
 	Upcasts json.RawMessage `json:"upcasts"`
+	// Events are the declared types of the fields that the expressions read.
+	Events json.RawMessage `json:"events"`
 }
 
 // compile compiles the definition as a file of declarations with one projection.
@@ -119,6 +122,9 @@ func (d storedDefinition) compile() (*Projection, error) {
 	file := map[string]any{section: []any{declared}}
 	if d.Upcasts != nil {
 		file["upcasts"] = d.Upcasts
+	}
+	if d.Events != nil {
+		file["events"] = d.Events
 	}
 	node, err := nodeOf(file)
 	if err != nil {
@@ -200,6 +206,13 @@ func define(p *Projection) (string, error) {
 	}
 	if len(p.upcasts) > 0 {
 		definition["upcasts"] = d.describeUpcasts(p.upcasts)
+	}
+	if len(p.types) > 0 {
+		events := map[string]any{}
+		for eventType, s := range p.types {
+			events[eventType] = s.describe()
+		}
+		definition["events"] = events
 	}
 	return canonicalJSON(definition), nil
 }

@@ -56,7 +56,7 @@ events:
 		"annotations of schema":           strings.ReplaceAll(defined, "{type: integer}", "{type: integer, description: in years}"),
 		"required":                        strings.ReplaceAll(defined, "{type: object, properties", "{type: object, required: [name], properties"),
 		"a field that no expression uses": strings.ReplaceAll(defined, "{type: integer}}", "{type: integer}, more: {type: string}}"),
-		"the type of a field":             strings.ReplaceAll(defined, "{type: integer}", "{type: [integer, \"null\"]}"),
+		"another type of number":          strings.ReplaceAll(defined, "{type: integer}", "{bsonType: decimal}"),
 		"schema of another type":          strings.ReplaceAll(defined, "events:", "events:\n  Other: {type: object}"),
 		"schema of another projection":    strings.ReplaceAll(defined, "  Registered: {type", "  Left: {type: object, properties: {why: {type: string}}}\n  Registered: {type"),
 	} {
@@ -81,6 +81,7 @@ func TestDefinitionShowsEveryChangeOfMeaning(t *testing.T) {
 		"field":          projectiontest.One(t, strings.ReplaceAll(defined, "address.city", "city")),
 		"operator":       projectiontest.One(t, strings.ReplaceAll(defined, "unset: [left, right]", "unset: left\n        inc: {right: 1}")),
 		"expression":     projectiontest.One(t, strings.ReplaceAll(defined, "age + 1", "age + 2")),
+		"declared type":  projectiontest.One(t, strings.ReplaceAll(defined, "{type: integer}", "{type: [integer, \"null\"]}")),
 	} {
 		if other, taken := seen[p.Hash()]; taken {
 			t.Errorf("%s and %s give the same hash", change, other)
@@ -99,9 +100,6 @@ func TestSchemaOnlyChecks(t *testing.T) {
 	} {
 		yaml := strings.ReplaceAll(without, "%", expression)
 		plain, typed := projectiontest.One(t, yaml), projectiontest.One(t, schema+yaml)
-		if plain.Hash() != typed.Hash() {
-			t.Errorf("%s: the schema changes the definition\n%s\n%s", expression, plain.Definition(), typed.Definition())
-		}
 		double := projectiontest.Event(1, "E", `{"n": 1.0, "m": 2.0}`)
 		foldedPlain, foldedTyped := plain.Fold(nil, []*event.Event{double}), typed.Fold(nil, []*event.Event{double})
 		if foldedPlain.Err != nil || foldedTyped.Err != nil || !bytes.Equal(foldedPlain.State(), foldedTyped.State()) {
@@ -215,11 +213,11 @@ func TestCompileRefusesUnknownDefinitions(t *testing.T) {
 func TestHashesStayTheSameAcrossVersions(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.One(t, defined)
-	const text = `{"aggregateType":"User","collection":"userReadModels","name":"users","on":{"Left":{"delete":true},"Registered":{"set":{"address.city":"payload.name+' x'","age":"payload.age+1","name":"payload.name"},"unset":["left","right"],"when":"payload.name!='a b'"}},"semantics":1}`
+	const text = `{"aggregateType":"User","collection":"userReadModels","events":{"Registered":{"bsonType":["object"],"properties":{"age":{"bsonType":["number"]},"name":{"bsonType":["string"]}}}},"name":"users","on":{"Left":{"delete":true},"Registered":{"set":{"address.city":"payload.name+' x'","age":"payload.age+1","name":"payload.name"},"unset":["left","right"],"when":"payload.name!='a b'"}},"semantics":1}`
 	if p.Definition() != text {
 		t.Errorf("definition is now %s", p.Definition())
 	}
-	if p.Hash() != "a4be215d8ff7dbd8" {
+	if p.Hash() != "c96f213c6ebeb4f5" {
 		t.Errorf("hash is %s", p.Hash())
 	}
 	for handler, hash := range map[string]string{

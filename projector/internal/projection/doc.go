@@ -43,8 +43,9 @@
 //
 // [Projection.Definition] is the canonical text of a declaration. Two declarations with the
 // same hash fold the same events to the same result. The text of a declared projection is
-// enough to compile it ([Compile]). A schema of the section events is not in it: expressions are
-// checked against the schema, and then compiled without it.
+// enough to compile it ([Compile]). Of the section events it has the types of the fields that the
+// expressions read (declaredtypes.go). Expressions are checked against the whole section, and then
+// compiled without it.
 //
 // # Expressions
 //

@@ -53,6 +53,8 @@ type Reason string
 
 // The reasons.
 const (
+	// ReasonSchema: a field of the event has another type than the section events declares.
+	ReasonSchema Reason = "schema"
 	// ReasonExpression: an expression failed on the event.
 	ReasonExpression Reason = "expression"
 	// ReasonOperation: an operation does not fit the value in the document, such as inc on
@@ -80,7 +82,7 @@ const (
 // Reasons are all reasons, in the order above.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonExpression, ReasonOperation, ReasonFunction, ReasonDocument, ReasonRejected,
+		ReasonSchema, ReasonExpression, ReasonOperation, ReasonFunction, ReasonDocument, ReasonRejected,
 		ReasonMissing, ReasonConflict, ReasonUnavailable, ReasonHistory,
 	}
 }

@@ -88,6 +88,11 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 		}
 		rules = from.on[s.event.EventType]
 	}
+	if declared := p.types[s.event.EventType]; declared != nil && fold.Present(s.event.Payload) {
+		if err := declared.check(s.event.Payload); err != nil {
+			return outcomeIgnored, ReasonSchema, err
+		}
+	}
 	h, err := choose(rules, s)
 	if h == nil {
 		if s.trace != nil && err == nil {

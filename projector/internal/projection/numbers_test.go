@@ -207,19 +207,14 @@ func TestFieldWithTwoValuesIsMergedOnce(t *testing.T) {
 	}
 }
 
-// TestLaterFunctionsKeepDefinitions checks that a definition with a schema does not depend on
-// the schema because a function of CEL takes Decimal128s since then.
-func TestLaterFunctionsKeepDefinitions(t *testing.T) {
+// TestDeclaredNumbersKeepResults calls functions that CEL has for several types of numbers.
+func TestDeclaredNumbersKeepResults(t *testing.T) {
 	t.Parallel()
 	const on = "projections: [{name: p, collection: c, on: {E: {set: {v: \"%\"}}}}]"
 	for _, function := range []string{"ceil", "floor", "round", "trunc", "isNaN", "isInf", "isFinite"} {
 		plain := strings.ReplaceAll(on, "%", "math."+function+"(payload.weight)")
 		typed := "events: {E: {properties: {weight: {bsonType: double}}}}\n" + plain
 		a, b := projectiontest.One(t, plain), projectiontest.One(t, typed)
-		if a.Definition() != b.Definition() {
-			t.Errorf("the definitions are\n%s\n%s", a.Definition(), b.Definition())
-		}
-		// So the schema must not change the result either.
 		ev := projectiontest.Event(1, "E", `{"weight":{"$numberDecimal":"1.5"}}`)
 		plainly, declared := a.Fold(nil, []*event.Event{ev}), b.Fold(nil, []*event.Event{ev})
 		if plainly.Err != nil || projectiontest.JSON(t, plainly.State()) != projectiontest.JSON(t, declared.State()) {

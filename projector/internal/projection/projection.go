@@ -85,6 +85,8 @@ type Projection struct {
 	// view is nil unless the projection is a view.
 	view    *fold.View
 	upcasts upcasts
+	// types are the declared types of the fields that the rules read, by event type.
+	types map[string]*schema
 
 	definition string
 }

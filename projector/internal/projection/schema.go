@@ -22,7 +22,11 @@ type schema struct {
 	name string
 	// celType is the value's type in CEL.
 	celType *types.Type
-	// fields are the fields of a document, if all of them are declared; nil otherwise.
+	// words are the declared types ([admitted]), sorted; nil for any.
+	words []string
+	// properties are the declared fields of a document.
+	properties map[string]*schema
+	// fields are properties, if the document has no others; nil otherwise.
 	fields map[string]*schema
 	// required are the fields that are always there; nil if the schema does not say.
 	required []string
@@ -119,6 +123,14 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 			p.problem(e.node, "%s belongs to type: %s", key.keyword, key.word)
 		}
 	}
+	for _, word := range words {
+		s.words = append(s.words, admitted(word))
+	}
+	if nullable {
+		s.words = append(s.words, "null")
+	}
+	slices.Sort(s.words)
+	s.words = slices.Compact(s.words)
 	object, array := p.object(s, keys, depth), p.array(s, keys, depth)
 	switch {
 	case len(words) != 1:
@@ -184,6 +196,7 @@ func (p place) object(s *schema, keys map[string]entry, depth int) *types.Type {
 	for _, e := range entries {
 		s.fields[e.key] = p.schema(e.value, s.name+"."+e.key, depth+1)
 	}
+	s.properties = s.fields
 	if e, ok := keys["required"]; ok {
 		p.required(s, e)
 	}

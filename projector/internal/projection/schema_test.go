@@ -143,3 +143,71 @@ func TestEventsOfAnotherFile(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// TestDeclaredTypesHold folds events that contradict the section events.
+func TestDeclaredTypesHold(t *testing.T) {
+	t.Parallel()
+	const yaml = `
+events:
+  Lent:
+    type: object
+    properties:
+      dueOn: {bsonType: date}
+      note: {type: [string, "null"]}
+      copies: {type: array, items: {type: object, properties: {shelf: {type: integer}}}}
+      address: {type: object, additionalProperties: true, properties: {city: {type: string}, zip: {type: string}}}
+      unread: {type: string}
+projections:
+  - name: loans
+    collection: loans
+    on:
+      Lent:
+        - when: has(payload.note) && payload.note == 'gift'
+          delete: true
+        - set: {dueOn: payload.dueOn, shelves: "payload.?copies.orValue([]).map(c, c.shelf)", city: "payload.?address.?city"}
+`
+	p := projectiontest.One(t, yaml)
+	stored, err := projection.Compile(p.Definition())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for payload, want := range map[string]string{
+		`{"dueOn": {"$date": 0}}`: "",
+		`{"dueOn": {"$date": 0}, "note": null, "unread": 1, "address": {"city": "Ulm", "zip": 7}, "copies": [{"shelf": 1.5}]}`: "",
+		`{"dueOn": "2026-06-01"}`:                                           "payload.dueOn is string, and the section events declares it as date",
+		`{"dueOn": null}`:                                                   "payload.dueOn is null, and",
+		`{"dueOn": "2026-06-01", "note": "gift"}`:                           "payload.dueOn is string, and",
+		`{"dueOn": {"$date": 0}, "note": 1}`:                                "payload.note is int, and the section events declares it as null or string",
+		`{"dueOn": {"$date": 0}, "address": {"city": ["Ulm"]}}`:             "payload.address.city is array, and",
+		`{"dueOn": {"$date": 0}, "address": "Ulm"}`:                         "payload.address is string, and",
+		`{"dueOn": {"$date": 0}, "copies": [{"shelf": 1}, {"shelf": "2"}]}`: "payload.copies[].shelf is string, and the section events declares it as number",
+	} {
+		for _, p := range []*projection.Projection{p, stored} {
+			f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "Lent", payload)})
+			if want == "" && f.Err != nil || want != "" && (f.Err == nil || f.Err.Reason != projection.ReasonSchema || !strings.Contains(f.Err.Error(), want)) {
+				t.Errorf("%s: got %v, want %q", payload, f.Err, want)
+			}
+		}
+	}
+	if other := projectiontest.One(t, strings.ReplaceAll(yaml, "unread: {type: string}", "unread: {type: integer}")); other.Hash() != p.Hash() {
+		t.Error("the type of a field that no rule reads changes the definition")
+	}
+}
+
+// TestTypesHoldAfterUpcasts declares the payload that an upcast makes.
+func TestTypesHoldAfterUpcasts(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, `
+events: {Lent: {properties: {dueOn: {bsonType: date}}}}
+upcasts:
+  Lent: {when: type(payload.dueOn) == string, payload: "{'dueOn': timestamp(payload.dueOn)}"}
+projections: [{name: loans, collection: loans, on: {Lent: {set: {dueOn: payload.dueOn}}}}]`)
+	for payload, want := range map[string]string{
+		`{"dueOn": "2026-06-01T00:00:00Z"}`: "", `{"dueOn": {"$date": 0}}`: "", `{"dueOn": 1}`: "payload.dueOn is int, and",
+	} {
+		f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "Lent", payload)})
+		if want == "" && f.Err != nil || want != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", payload, f.Err, want)
+		}
+	}
+}

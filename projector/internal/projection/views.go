@@ -66,6 +66,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 		return
 	}
 	before := len(p.problems)
+	p.reads = map[string][][]string{}
 	r := &viewReader{view: &Projection{view: &fold.View{}}, named: map[string]*yaml.Node{}}
 	r.place = p.identity(node, keys, r.view)
 	if e, ok := keys["totals"]; ok {

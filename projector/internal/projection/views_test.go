@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
@@ -432,5 +434,43 @@ func TestViewInGo(t *testing.T) {
 	d.Totals["cents"] = "average"
 	if _, err := projection.NewView(d); err == nil {
 		t.Error("a total average is accepted")
+	}
+}
+
+// TestLeastOfValuesWithoutOrder has a document whose parts have a date and a text, one after the
+// other and together.
+func TestLeastOfValuesWithoutOrder(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from:
+      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {first: {min: part.x}}}
+`)
+	change := func(id string, before bson.Raw, x any) model.PartChange {
+		f := p.Fold(before, []*event.Event{viewEvent("A", id, 1, "E", bson.D{{Key: "x", Value: x}})})
+		if f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		return model.PartChange{AggregateID: id, Before: before, After: f.Document}
+	}
+	a := change("a", nil, time.Unix(0, 0))
+	document, ok, err := p.View().Merge("k", nil, []model.PartChange{a})
+	if err != nil || !ok {
+		t.Fatalf("merge the first part: %v, %v", ok, err)
+	}
+	b := change("b", nil, "soon")
+	for _, changes := range [][]model.PartChange{{b}, {change("a", a.After, "soon")}} {
+		if next, ok, err := p.View().Merge("k", document, changes); ok || err != nil {
+			t.Errorf("a text beside a date, or instead of it, makes %s (%v) without a look at all parts", next, err)
+		}
+	}
+	all := p.View().Begin("k")
+	if err := all.Add(model.Part{AggregateID: "a", Document: a.After}); err != nil {
+		t.Fatal(err)
+	}
+	if err := all.Add(model.Part{AggregateID: "b", Document: b.After}); err == nil || !strings.Contains(err.Error(), "total first: the parts of the document have values without a common order") {
+		t.Errorf("the least of a date and a text gives the error %v", err)
 	}
 }

@@ -259,6 +259,9 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 	if p.advising {
 		p.reading = append(p.reading, reading{p, node, x})
 	}
+	if x != nil && p.schemas[p.eventType] != nil {
+		p.reads[p.eventType] = append(p.reads[p.eventType], inputs(x.checked.Expr())...)
+	}
 	return x
 }
 
