@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // get returns what a process's admin server answers. The status is 0 if it does not answer.
@@ -160,5 +161,29 @@ func slowStoreIsNotHealthy(t *testing.T) {
 	s.await("a fast store", func() bool {
 		_, text := readiness(t, projector)
 		return !strings.Contains(text, "store-slow")
+	})
+}
+
+// A publisher whose events collection has never existed is not ready, so a rollout with a wrong name
+// stops. It becomes ready when the collection is there.
+func TestPublisherWithoutACollectionIsNotReady(t *testing.T) {
+	scene(t, publisherWithoutACollectionIsNotReady)
+}
+
+func publisherWithoutACollectionIsNotReady(t *testing.T) {
+	t.Helper()
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	s.env["publisher-0"] = []string{"PENSTOCK_EVENTS_COLLECTION=evnts"}
+	publisher := s.startPublisher(0)
+	s.await("a publisher that is not ready", func() bool {
+		status, text := readiness(t, publisher)
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "events-collection-missing: collection evnts") && !strings.Contains(text, "startup")
+	})
+	if _, err := s.events.Database().Collection("evnts").Indexes().CreateOne(t.Context(), workload.Index()); err != nil {
+		t.Fatal(err)
+	}
+	s.await("a ready publisher", func() bool {
+		status, _ := readiness(t, publisher)
+		return status == http.StatusOK
 	})
 }

@@ -10,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // printed collects the lines of a demo that runs with STAY=yes.
@@ -45,6 +49,15 @@ func TestDemoKeepsItsProjectorsIfTheFolderIsInvalid(t *testing.T) {
 	defer backend.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	// In the demo, the run before has made the collection of the event store.
+	client, err := mongo.Connect(options.Client().ApplyURI(backend.MongoURI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	if _, err := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection).Indexes().CreateOne(ctx, workload.Index()); err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	var out printed
 	ended := make(chan error, 1)

@@ -128,12 +128,11 @@ func TestVerdictNamesChecksThatFailOrAreSlow(t *testing.T) {
 			t.Errorf("a check that does not return was called %d times", calls.Load())
 		}
 
-		for _, name := range []string{"mongodb", "slow", "stuck"} {
-			h.Ready(name, func(context.Context) error { return nil })
-		}
+		// A source does not hide another one of its name.
+		h.Watch("mongodb", func(context.Context) []health.Condition { return nil })
 		pass(time.Second)
-		if v := h.Verdict(); v.State != health.OK {
-			t.Errorf("replaced: %v", v)
+		if text := h.Verdict().String(); !strings.Contains(text, "mongodb: no primary") {
+			t.Errorf("two sources of one name: %q", text)
 		}
 		synctest.Wait()
 		pass(time.Minute) // the stuck one ends

@@ -30,7 +30,7 @@ type source struct {
 	answers chan []Condition
 }
 
-// Ready adds a check, or replaces the check or source with that name. While run returns an
+// Ready adds a check. While run returns an
 // error, the process is not ready. run is called by one goroutine at a time, and must return
 // soon after its context ends.
 func (h *Health) Ready(name string, run func(context.Context) error) {
@@ -42,13 +42,11 @@ func (h *Health) Ready(name string, run func(context.Context) error) {
 	})
 }
 
-// Watch adds a source of conditions, or replaces the check or source with that name. run
-// returns the conditions that hold now. It is called by one goroutine at a time, and must
-// return soon after its context ends.
+// Watch adds a source of conditions. run returns the conditions that hold now. It is called by
+// one goroutine at a time, and must return soon after its context ends.
 func (h *Health) Watch(name string, run func(context.Context) []Condition) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.sources = slices.DeleteFunc(slices.Clone(h.sources), func(s *source) bool { return s.name == name })
 	h.sources = append(h.sources, &source{name: name, run: run})
 }
 

@@ -198,7 +198,7 @@ func (t *term) awaitCollection(ctx context.Context) error {
 		}
 		if time.Since(reported) >= absenceReport {
 			t.logger.Warn().Str("database", t.identity.Database).Str("collection", t.identity.Collection).
-				Msg("events collection does not exist; waiting for it: " + createCollection)
+				Msg("events collection does not exist; waiting for it")
 			reported = time.Now()
 		}
 		t.beat()

@@ -109,18 +109,6 @@ func (r *Runner) identify(ctx context.Context) (mongox.CollectionID, error) {
 	return id, nil
 }
 
-// checkCollection fails until the events collection has existed once: until then a wrong name is more
-// likely than a store without events.
-func (r *Runner) checkCollection(context.Context) error {
-	if r.exists.Load() {
-		return nil
-	}
-	return fmt.Errorf("events collection %s of database %s does not exist: %s", r.options.Config.MongoDB.Events().Collection, r.options.Config.MongoDB.Events().Database, createCollection)
-}
-
-// createCollection is the remedy for an events collection that does not exist.
-const createCollection = "create it with its index, or correct PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION"
-
 // checkPipeline fails if the checkpoint belongs to another pipeline, or the lock to
 // another stream.
 func (r *Runner) checkPipeline(ctx context.Context) error {

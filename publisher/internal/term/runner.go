@@ -165,7 +165,6 @@ func New(o Options) (*Runner, error) {
 	// retried.
 	r.storing.Served()
 	r.saving.Access.Served()
-	h.Ready("events-collection", r.checkCollection)
 	r.watch(h, c.ServiceBus.Host())
 	return r, nil
 }
