@@ -21,6 +21,10 @@ for values in ci/*.yaml; do
 	"$helm" template shop . --namespace shop -f "$values" >"$work/$(basename "$values")"
 done
 if "$helm" template shop . >/dev/null 2>&1; then complain "not refused" <<<"an empty set of values"; fi
+for values in small production "small gitops"; do
+	# shellcheck disable=SC2086
+	if ! "$helm" template shop . $(printf -- '-f examples/%s.yaml ' $values) >/dev/null 2>"$work/answer"; then complain "examples: $values" <"$work/answer"; fi
+done
 
 # The same values give the same manifests, in an upgrade too: Argo CD and Flux would
 # otherwise show a difference that never ends. So no template calls a function whose result
@@ -89,6 +93,19 @@ for values in ci/*.yaml; do
 		complain "$values without the maps of Kubernetes" <"$work/again"
 	fi
 done
+
+# Null in place of a value that is set: every optional value has a default, and without the
+# needed ones too, the chart says what is missing.
+needed='existingSecret|(serviceBus|projector)[.](topic|subscription|projections[.]files)|tracing[.]endpoint|query[.]from|metrics[.]from'
+cp "$work/values" "$work/all" && grep -vE "$needed" "$work/all" >"$work/values"
+nulls '^empty$' >"$work/nulls-optional"
+mv "$work/all" "$work/values"
+if ! "$helm" template shop . -f ci/everything.yaml -f "$work/nulls-optional" >"$work/again" 2>"$work/answer" || grep -nE '<nil>|<no value>|%!' "$work/again" >>"$work/answer"; then
+	complain "ci/everything.yaml with null for every optional value" <"$work/answer"
+fi
+if "$helm" template shop . -f ci/everything.yaml -f "$work/nulls-empty" >/dev/null 2>"$work/answer" || ! grep -q 'cannot be installed with these values' "$work/answer"; then
+	complain "ci/everything.yaml with null for every empty value is not refused by a sentence" <"$work/answer"
+fi
 
 # An autoscaler owns the number of projectors: a replicas field would reset it at every sync.
 for values in ci/*.yaml; do

@@ -91,7 +91,7 @@ spec:
     {{- end }}
     {{- if .root.Values.tracing.enabled }}
     {{- $ports := $policy.tracing.ports }}
-    {{- $endpoint := .root.Values.tracing.endpoint }}
+    {{- $endpoint := default "" .root.Values.tracing.endpoint }}
     {{- with default (ternary ":443" "" (hasPrefix "https:" $endpoint)) (regexFind ":[0-9]+(/|$)" $endpoint) }}
     {{- $ports = append $ports (trimAll ":/" .) }}
     {{- end }}
