@@ -440,10 +440,10 @@ func TestMissingReadsOneAggregateOfItsType(t *testing.T) {
 	})
 }
 
-// TestFirstIDsAreThoseOfBothEnds counts from 0 in more and more aggregates of a store that also
-// has documents which break the contract. A reader that is set to 0 refuses the store as long as
-// the aggregates at both ends begin at 1.
-func TestFirstIDsAreThoseOfBothEnds(t *testing.T) {
+// TestFirstIDsAreThoseOfMostAggregates counts from 0 in more and more aggregates of a store that also
+// has documents which break the contract. A single aggregate that begins elsewhere, also at an end of
+// the index, does not change the answer.
+func TestFirstIDsAreThoseOfMostAggregates(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, events *mongo.Collection, ids string) {
 		t.Helper()
@@ -474,7 +474,9 @@ func TestFirstIDsAreThoseOfBothEnds(t *testing.T) {
 			if _, err := events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: h.id}, {Key: "eventId", Value: 0}}); err != nil {
 				t.Fatal(err)
 			}
-			check(fmt.Sprintf("%d of 4 aggregates from 0", i+1), i == 3, false)
+			if i != 1 { // half of them
+				check(fmt.Sprintf("%d of 4 aggregates from 0", i+1), i > 1, i < 1)
+			}
 		}
 	})
 }

@@ -15,8 +15,11 @@ import (
 // ErrFirstID says that the events of each aggregate are numbered from another id than configured.
 var ErrFirstID = errors.New("event ids begin elsewhere")
 
-// CheckFirstID fails with [ErrFirstID] if the first and the last aggregate of the index both begin
-// at 0 although [event.Fields.FirstEventID] is 1, or at 1 although it is 0. A single aggregate that
+// endAggregates is how many aggregates CheckFirstID looks at, at each end of the index.
+const endAggregates = 3
+
+// CheckFirstID fails with [ErrFirstID] if most of some aggregates at both ends of the index begin at
+// 0 although [event.Fields.FirstEventID] is 1, or at 1 although it is 0. A single aggregate that
 // begins elsewhere is a mistake that does not concern the others. CheckFirstID checks nothing if
 // the index is missing.
 func (r *Reader) CheckFirstID(ctx context.Context) error {
@@ -31,29 +34,42 @@ func (r *Reader) CheckFirstID(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// An id of another type is a mistake, and would be an end of the index.
+	// An id of another type is a mistake, and can be an end of the index.
 	types, known := map[event.IDKind]any{event.IDString: "string", event.IDObjectID: "objectId", event.IDUUID: "binData", event.IDInteger: "number"}[kind]
 	if !known {
 		types = bson.A{"string", "objectId", "binData", "number"}
 	}
-	ids := bson.D{{Key: r.fields.AggregateID, Value: bson.D{{Key: "$type", Value: types}}}}
-	for _, order := range []int{1, -1} {
-		opts := options.FindOne().SetHint(index).SetProjection(r.keyProjection())
-		end, err := r.events.FindOne(ctx, ids, opts, options.FindOne().SetSort(bson.D{{Key: r.fields.AggregateID, Value: order}, {Key: r.fields.EventID, Value: order}})).Raw()
-		var first bson.Raw
-		if err == nil {
-			begin := bson.D{{Key: r.fields.AggregateID, Value: end.Lookup(r.fields.AggregateID)}, {Key: r.fields.EventID, Value: bson.D{{Key: "$in", Value: bson.A{0, 1}}}}}
-			first, err = r.events.FindOne(ctx, begin, opts, options.FindOne().SetSort(bson.D{{Key: r.fields.EventID, Value: 1}})).Raw()
+	opts := options.FindOne().SetHint(index).SetProjection(r.keyProjection())
+	elsewhere, counted := 0, map[string]bool{}
+	for order, next := range map[int]string{1: "$gt", -1: "$lt"} {
+		ids := bson.D{{Key: "$type", Value: types}}
+		for range endAggregates {
+			end, err := r.events.FindOne(ctx, bson.D{{Key: r.fields.AggregateID, Value: ids}}, opts, options.FindOne().SetSort(bson.D{{Key: r.fields.AggregateID, Value: order}, {Key: r.fields.EventID, Value: order}})).Raw()
+			aggregate := end.Lookup(r.fields.AggregateID)
+			if errors.Is(err, mongo.ErrNoDocuments) || counted[aggregate.String()] {
+				break
+			}
+			var first bson.Raw
+			if err == nil {
+				counted[aggregate.String()] = true
+				ids = bson.D{{Key: "$type", Value: types}, {Key: next, Value: aggregate}}
+				begin := bson.D{{Key: r.fields.AggregateID, Value: aggregate}, {Key: r.fields.EventID, Value: bson.D{{Key: "$in", Value: bson.A{0, 1}}}}}
+				first, err = r.events.FindOne(ctx, begin, opts, options.FindOne().SetSort(bson.D{{Key: r.fields.EventID, Value: 1}})).Raw()
+			}
+			id, readable := first.Lookup(r.fields.EventID).AsInt64OK()
+			switch {
+			case err != nil && !errors.Is(err, mongo.ErrNoDocuments):
+				return fmt.Errorf("look for the first events in %s: %w", r.name(), err)
+			case !readable: // it begins neither at 0 nor at 1
+			case id == r.fields.FirstEventID:
+				elsewhere--
+			default:
+				elsewhere++
+			}
 		}
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("look for the first events in %s: %w", r.name(), err)
-		}
-		if id, _ := first.Lookup(r.fields.EventID).AsInt64OK(); id == r.fields.FirstEventID {
-			return nil
-		}
+	}
+	if elsewhere <= 0 {
+		return nil
 	}
 	return fmt.Errorf("%s: %w: set PENSTOCK_FIRST_EVENT_ID to %d for the publisher and the projector, because the events of each aggregate are numbered from %[3]d", r.name(), ErrFirstID, 1-r.fields.FirstEventID)
 }

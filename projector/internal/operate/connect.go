@@ -99,7 +99,18 @@ func (s *stored) alive(ctx context.Context, pipeline string) ([]catalog.Registra
 	return catalog.NewRegistry(mongox.Durable(s.State, catalog.RegistryName), catalog.Registration{Pipeline: pipeline}).Alive(ctx)
 }
 
-// events makes the reader of the event store.
-func (s *stored) events() (*eventstore.Reader, error) {
-	return eventstore.NewReader(s.Events, s.environment.Config.EventFields(), s.environment.Logger)
+// events makes the reader of the event store. It fails if event ids begin elsewhere than configured.
+func (s *stored) events(ctx context.Context) (*eventstore.Reader, error) {
+	open := func() (*eventstore.Reader, error) {
+		return eventstore.NewReader(s.Events, s.environment.Config.EventFields(), s.environment.Logger)
+	}
+	// The check restricts its reader to one type of ids; commands also read others.
+	checking, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if err := checking.CheckFirstID(ctx); err != nil {
+		return nil, err
+	}
+	return open()
 }

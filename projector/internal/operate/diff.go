@@ -117,7 +117,7 @@ func (c *diffCommand) fold(ctx context.Context, e *Environment, s *stored, d *di
 		total, err = sample.fromFile(c.From, e.Config.EventFields())
 	} else {
 		var reader *eventstore.Reader
-		if reader, err = s.events(); err != nil {
+		if reader, err = s.events(ctx); err != nil {
 			return err
 		}
 		total, err = sample.fromStore(ctx, reader)

@@ -183,7 +183,7 @@ func (r *erasing) mine(ctx context.Context) (map[string]*catalog.Entry, error) {
 
 // find looks the aggregate up in the event store.
 func (r *erasing) find(ctx context.Context) error {
-	events, err := r.s.events()
+	events, err := r.s.events(ctx)
 	if err != nil {
 		return err
 	}

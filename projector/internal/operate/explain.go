@@ -158,7 +158,7 @@ func (c *explainCommand) read(ctx context.Context, e *Environment, visit func(*e
 		return err
 	}
 	defer s.Close(ctx)
-	reader, err := s.events()
+	reader, err := s.events(ctx)
 	if err != nil {
 		return err
 	}

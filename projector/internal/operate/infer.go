@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -42,9 +43,17 @@ func (e *Environment) infer(ctx context.Context, sample int) (*authoring.Inferen
 		return nil, err
 	}
 	defer s.Close(ctx)
-	events, err := eventstore.NewReader(s.Events, e.Config.EventFields(), e.Logger)
+	fields := e.Config.EventFields()
+	events, err := eventstore.NewReader(s.Events, fields, e.Logger)
 	if err != nil {
 		return nil, err
+	}
+	if first := events.CheckFirstID(ctx); errors.Is(first, eventstore.ErrFirstID) {
+		e.Logger.Warn().Err(first).Msg("the services do not start with this PENSTOCK_FIRST_EVENT_ID")
+		fields.FirstEventID = 1 - fields.FirstEventID
+		if events, err = eventstore.NewReader(s.Events, fields, e.Logger); err != nil {
+			return nil, err
+		}
 	}
 	inference := new(authoring.Inference)
 	broken, err := events.Sample(ctx, sample, inference.Add)

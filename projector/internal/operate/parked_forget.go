@@ -28,7 +28,7 @@ func (c *parkedForgetCommand) runOn(ctx context.Context, e *Environment, s *stor
 	if err != nil {
 		return err
 	}
-	events, err := s.events()
+	events, err := s.events(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
 
 // author names the person who changes the catalog by a command.
@@ -70,6 +71,8 @@ type projectionsRebuildCommand struct {
 	AllowMissing *int64 `name:"allow-missing" placeholder:"N" help:"Promote the new generation although up to this many live read models have no events in the event store, and are deleted by the promotion. If a generation of the same definition is being built, the number applies to it."`
 }
 
+func (*projectionsRebuildCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
+
 // Validate checks the flags. kong calls it.
 func (c *projectionsRebuildCommand) Validate() error {
 	for name, n := range map[string]*int64{"parked": c.AllowParked, "missing": c.AllowMissing} {
@@ -101,6 +104,9 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *Environment) err
 		return err
 	}
 	defer s.Close(ctx)
+	if _, err := s.events(ctx); err != nil {
+		return err
+	}
 	after, err := c.propose(ctx, s, c.Change, func(old *catalog.Entry) (string, *catalog.Entry, error) { return c.plan(ctx, s, old, declared) })
 	if err == nil {
 		printBuild(e, after)
