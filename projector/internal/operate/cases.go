@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
@@ -90,7 +91,7 @@ func (c *testCommand) versions() map[string]fileVersion {
 		}
 		for _, file := range files {
 			note(file)
-			for _, projections := range testcase.Read(file, 1).Projections {
+			for _, projections := range testcase.Read(file, event.DefaultFields()).Projections {
 				note(projections)
 				entries, err := os.ReadDir(projections)
 				if err != nil {
@@ -169,7 +170,7 @@ type suite struct {
 // readSuite reads a test file with its projections, and prints its mistakes. If the
 // projections cannot be loaded, it prints that too, unless their mistakes were reported before.
 func (e *Environment) readSuite(path string, reported bool) (s suite, wrong bool) {
-	s.File = testcase.Read(path, e.Config.Fields.FirstEventID)
+	s.File = testcase.Read(path, e.Config.EventFields())
 	if len(s.Problems) == 0 {
 		var err error
 		if s.projections, err = loadAll(s.Projections, e.inCode); err == nil {

@@ -151,3 +151,29 @@ func TestCasesOfViews(t *testing.T) {
 		}
 	}
 }
+
+// TestCasesWithOlderUUIDs checks that aggregate ids of subtype 3 are read in the order of the
+// connection string.
+func TestCasesWithOlderUUIDs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"counts.yaml": `
+projections: [{name: counts, collection: counts, on: {Counted: {inc: {n: "1"}}}}]
+`, "counts_test.yaml": `
+projections: [counts.yaml]
+tests:
+  - name: an older UUID
+    given: [{eventType: Counted, aggregateId: {$binary: {base64: AAECAwQFBgcICQoLDA0ODw==, subType: "03"}}}]
+    expect: {counts: {03020100-0504-0706-0809-0a0b0c0d0e0f: {n: 1}}}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stdout, stderr, err := runLine(t, map[string]string{"MONGODB_URI": "mongodb://h/?uuidRepresentation=csharpLegacy"}, "test", dir); err != nil {
+		t.Errorf("%v\n%s%s", err, stdout, stderr)
+	}
+	if _, stderr, err := runLine(t, nil, "test", dir); err == nil || !strings.Contains(stderr, "uuidRepresentation") {
+		t.Errorf("without the option: %v\n%s", err, stderr)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
@@ -242,7 +243,7 @@ func schemaKeys(schema any) (keys []string) {
 // TestTestsSchemaAgreesWithTheParser does the same for test files.
 func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
-	schema := schemaOf(t, true)
+	schema, fields := schemaOf(t, true), event.DefaultFields()
 	const (
 		file   = "tests: [{name: c, expect: {}}]\nKEY: VALUE\n"
 		whole  = "tests: [{name: c, expect: {}, KEY: VALUE}]\n"
@@ -253,7 +254,7 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 		parked = "tests: [{name: c, expectParked: {a: {a: {KEY: VALUE}}}}]\n"
 	)
 	parses := func(document string) bool {
-		f := testcase.Parse("a_test.yaml", []byte(document), 1)
+		f := testcase.Parse("a_test.yaml", []byte(document), fields)
 		f.Resolve(projectiontest.All(t, `projections: [{name: a, collection: a, on: {E: {set: {n: "1"}}}}]`), Reasons())
 		return len(f.Problems) == 0
 	}

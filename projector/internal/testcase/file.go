@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
@@ -34,8 +35,8 @@ type File struct {
 	// Problems are the problems of the file.
 	Problems []Problem
 	lines    []string
-	// firstEvent is the id of the first event of each aggregate.
-	firstEvent int64
+	// contract is the contract of the events: the fields have their default names.
+	contract event.Fields
 }
 
 // Case is one test.
@@ -61,9 +62,10 @@ type Step struct {
 // maxFile bounds a test file in bytes.
 const maxFile = 8 << 20
 
-// Read reads a test file. firstEvent is the id of the first event of each aggregate. Errors are in its Problems.
-func Read(path string, firstEvent int64) *File {
-	f := &File{Path: path, firstEvent: firstEvent}
+// Read reads a test file. Of the configured fields only their names do not apply to its events. Errors
+// are in its Problems.
+func Read(path string, fields event.Fields) *File {
+	f := newFile(path, fields)
 	data, err := os.ReadFile(path)
 	switch {
 	case err != nil:
@@ -77,10 +79,16 @@ func Read(path string, firstEvent int64) *File {
 }
 
 // Parse is [Read] for the content of a file.
-func Parse(path string, data []byte, firstEvent int64) *File {
-	f := &File{Path: path, firstEvent: firstEvent}
+func Parse(path string, data []byte, fields event.Fields) *File {
+	f := newFile(path, fields)
 	f.parse(data)
 	return f
+}
+
+func newFile(path string, fields event.Fields) *File {
+	contract := event.DefaultFields()
+	contract.FirstEventID, contract.UUIDs = fields.FirstEventID, fields.UUIDs
+	return &File{Path: path, contract: contract}
 }
 
 // reasonOf returns a file system's error without the path, because the problem already

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
@@ -39,7 +40,7 @@ func TestProblems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := testcase.Parse(filepath.Base(input), data, 1)
+			file := testcase.Parse(filepath.Base(input), data, event.DefaultFields())
 			file.Resolve(known(t), []string{"expression"})
 			var got strings.Builder
 			for _, p := range file.Problems {
@@ -77,7 +78,7 @@ tests:
       - {eventType: Both, aggregateId: third, aggregateType: Special, timestamp: 2026-05-01T00:00:00Z}
       - {eventType: A, aggregateId: third}
     expect: {}
-`), 1)
+`), event.DefaultFields())
 	file.Resolve(known(t), nil)
 	if len(file.Problems) > 0 {
 		t.Fatal(file.Problems)

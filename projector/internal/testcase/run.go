@@ -71,9 +71,7 @@ func (c *Case) fold(projections []*projection.Projection, apply func(*folded, []
 	for i, p := range projections {
 		all[i] = newFolded(p)
 	}
-	fields := event.DefaultFields()
-	fields.FirstEventID = c.File.firstEvent
-	reader, err := event.NewReader(fields)
+	reader, err := event.NewReader(c.File.contract)
 	if err != nil {
 		return nil, err
 	}

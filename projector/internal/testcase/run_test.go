@@ -16,7 +16,7 @@ import (
 // run runs the first case of a file, and returns its result also as it is printed.
 func run(t *testing.T, projections []*projection.Projection, text string) (testcase.Result, string) {
 	t.Helper()
-	file := testcase.Parse("a_test.yaml", []byte(text), 1)
+	file := testcase.Parse("a_test.yaml", []byte(text), event.DefaultFields())
 	file.Resolve(projections, []string{"expression"})
 	if len(file.Problems) > 0 {
 		t.Fatal(file.Problems)

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
@@ -160,15 +161,15 @@ func (r *caseReader) text(node *yaml.Node) string {
 
 // eventID reads an event id. The default is one more than the aggregate's last id.
 func (r *caseReader) eventID(node *yaml.Node, aggregate string) int64 {
-	next := r.firstEvent
+	next := r.contract.FirstEventID
 	if last, ok := r.last[aggregate]; ok {
 		next = last + 1
 	}
 	if node != nil {
 		id, err := strconv.ParseInt(node.Value, 10, 64)
 		switch {
-		case err != nil || id < r.firstEvent || node.Tag != "!!int":
-			r.problem(node, r.name, "eventId is an integer from %d", r.firstEvent)
+		case err != nil || id < r.contract.FirstEventID || node.Tag != "!!int":
+			r.problem(node, r.name, "eventId is an integer from %d", r.contract.FirstEventID)
 		case id != next:
 			r.problem(node, r.name, "eventId is %d, and the next one of aggregate %s is %d: leave it out", id, aggregate, next)
 		}
@@ -184,9 +185,12 @@ func (r *caseReader) aggregateID(node *yaml.Node) (string, bson.RawValue, bool) 
 		{Key: "aggregateId", Value: v}, {Key: "eventId", Value: int64(1)}, {Key: "eventType", Value: "E"},
 	})
 	if err == nil {
-		var id string
-		if id, err = canonicalID(document); err == nil {
-			return id, v, true
+		var reader *event.Reader
+		if reader, err = event.NewReader(r.contract); err == nil {
+			var ev event.Event
+			if ev, err = reader.Read(document); err == nil {
+				return ev.AggregateID, v, true
+			}
 		}
 	}
 	r.problem(node, r.name, "read aggregateId: %v", err)
@@ -223,8 +227,8 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 		}
 		if n := keys["eventId"]; n != nil {
 			id, err := strconv.ParseInt(n.Value, 10, 64)
-			if err != nil || id < r.firstEvent || n.Tag != "!!int" {
-				r.problem(n, r.name, "eventId is an integer from %d: the event that parks the aggregate", r.firstEvent)
+			if err != nil || id < r.contract.FirstEventID || n.Tag != "!!int" {
+				r.problem(n, r.name, "eventId is an integer from %d: the event that parks the aggregate", r.contract.FirstEventID)
 			}
 			p.EventID = id
 		}

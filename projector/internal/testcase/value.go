@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
 
@@ -122,16 +121,6 @@ func valueOf(v any) bson.RawValue {
 		panic(fmt.Sprintf("encode a value of a test file: %v", err))
 	}
 	return bson.RawValue{Type: kind, Value: data}
-}
-
-// canonicalID returns the canonical text of a document's aggregate id.
-func canonicalID(document bson.Raw) (string, error) {
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		return "", err
-	}
-	ev, err := reader.Read(document)
-	return ev.AggregateID, err
 }
 
 // Document returns the event as a document of the event store.
