@@ -16,7 +16,8 @@ const (
 	// assumesKept: the session has kept the state since its last write.
 	assumesKept
 	// assumesNew: nothing is stored for the unit. If the projection never deletes, only its
-	// watermark tells an erased aggregate from a new one, so that is loaded after an erasure.
+	// watermark tells an erased aggregate from a new one, and one whose snapshot has no rule. So
+	// the watermark is loaded after an erasure, and if there is such a snapshot.
 	assumesNew
 )
 
@@ -55,7 +56,7 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 	switch {
 	case kept && next == state.Watermark+1:
 		u.assumes = assumesKept
-	case !kept && next == u.FirstEvent() && (u.Deletes || u.Parts || !u.target.Erased) && !u.target.Building && t.newcomers.expected():
+	case !kept && next == u.FirstEvent() && (u.Deletes || u.Parts || !u.target.Erased && !u.target.Projection.Forgets()) && !u.target.Building && t.newcomers.expected():
 		u.assumes = assumesNew
 	default:
 		return false

@@ -85,6 +85,9 @@ type unit struct {
 	passed int64
 	// missing are events from the event store that are still to be folded.
 	missing []*projection.Event
+	// begin is the event with which the history begins in the event store, if that is a snapshot
+	// beyond the watermark; otherwise 0.
+	begin int64
 	// run are the events being folded, and fold is the result.
 	run  []*projection.Event
 	fold projection.Fold

@@ -29,9 +29,11 @@ func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) boo
 	case err != nil && !errors.Is(err, errRepairFull):
 		u.trouble = err
 		return false
-	case u.target.Defers && !complete, err == nil && len(events) == 0:
+	case u.target.Defers && !complete:
 		u.held = true
 		return false
+	case err == nil && len(events) == 0:
+		return b.fillAnew(ctx, u)
 	case err != nil:
 		return true
 	}

@@ -13,6 +13,10 @@
 //	n == v+1    apply
 //	n >  v+1    gap: held, or repaired from the event store
 //
+// If the first event that the event store has of the aggregate is a snapshot after the watermark,
+// the events before it were archived. Then the unit begins anew: it folds that event and the
+// later ones from nothing, and the write replaces its document.
+//
 // Every write is guarded by the watermark that its fold started from. If another writer was
 // faster, the write is stale, and the events are folded again from the new state. Because a
 // fold is deterministic, both writers reach the same result.
@@ -102,6 +106,6 @@
 // [CatchUp] continues a unit without the topic, page by page: a parked unit, a unit that a
 // build or a sweep has found behind, or the unit of a dead letter. Each page ([Engine.Resume])
 // takes the same lock and writes under the same guard as a batch, so both can work on the same
-// unit at the same time. It never skips an event: a history that does not begin at event 1
-// parks the unit, and nothing is deleted because the event store lacks it.
+// unit at the same time. It never skips an event: a history that begins neither at event 1
+// nor with a snapshot parks the unit, and nothing is deleted because the event store lacks it.
 package engine

@@ -184,7 +184,7 @@ func (u *unit) plan() {
 			switch {
 			case ev.EventID <= v:
 				continue
-			case ev.EventID != v+1, u.single && len(u.run) == 1:
+			case ev.EventID != v+1 && (ev.EventID != u.begin || len(u.run) > 0), u.single && len(u.run) == 1:
 				return
 			}
 			u.run = append(u.run, ev)
@@ -203,15 +203,19 @@ func (u *unit) settleRun() {
 			u.repaired++
 			continue
 		}
+		// A snapshot may have passed earlier events of the batch.
+		for u.aggregate.events[len(u.settled)].EventID < ev.EventID {
+			u.settled = append(u.settled, settledDuplicate)
+		}
 		s := settledIgnored
 		if u.fold.Applied[i] {
 			s = settledApplied
 		}
 		u.settled = append(u.settled, s)
-		// The same event may be in the batch twice.
-		for !u.finished() && u.aggregate.events[len(u.settled)].EventID == ev.EventID {
-			u.settled = append(u.settled, settledDuplicate)
-		}
+	}
+	// The same event may be in the batch twice.
+	for !u.finished() && u.aggregate.events[len(u.settled)].EventID <= u.watermark {
+		u.settled = append(u.settled, settledDuplicate)
 	}
 	// Release the page from the event store.
 	clear(u.run)

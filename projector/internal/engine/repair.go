@@ -100,15 +100,52 @@ func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	case err != nil:
 		u.trouble = err
 		return false
-	case len(events) == 0:
-		u.held = true
-		b.metrics.gaps.WithLabelValues(gapMissing).Inc()
+	case len(events) == 0 && !b.fillAnew(ctx, u):
+		if u.held {
+			b.metrics.gaps.WithLabelValues(gapMissing).Inc()
+		}
 		return false
+	case len(events) == 0:
+		b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
 	default:
 		u.missing = events
 		b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
 	}
 	return true
+}
+
+// fillAnew has the unit begin anew with a snapshot if the event store has no earlier event of the
+// aggregate, and reports whether the unit can go on.
+func (b *batch) fillAnew(ctx context.Context, u *unit) bool {
+	first, err := b.snapshotOf(ctx, u, u.aggregate.events[0].Event)
+	switch {
+	case err != nil:
+		u.trouble = err
+		return false
+	case first == nil:
+		u.held = true
+		return false
+	case first.EventID != u.aggregate.events[len(u.settled)].EventID:
+		u.missing = viewsOf([]*event.Event{first})
+	}
+	return true
+}
+
+// snapshotOf returns the first event that the event store has of the aggregate of ev, if it is a
+// snapshot and follows a gap after the unit's watermark; nil otherwise. The unit then begins with it: the
+// events before it are archived, whether the unit has some of them or none.
+func (b *batch) snapshotOf(ctx context.Context, u *unit, ev *event.Event) (*event.Event, error) {
+	if !u.target.Projection.HasSnapshots() {
+		return nil, nil
+	}
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	first, err := b.repairer.First(attempt, ev)
+	if err != nil || first == nil || u.target.Projection.BeginsAt(first, u.FirstEvent()) <= u.watermark+1 {
+		return nil, err
+	}
+	u.begin = first.EventID
+	return first, nil
 }
 
 // inOrder returns the leading events whose ids follow each other, beginning with from.

@@ -42,6 +42,8 @@ func (e *endless) Missing(_ context.Context, ev *event.Event, from, to int64, li
 	return events, nil
 }
 
+func (*endless) First(context.Context, *event.Event) (*event.Event, error) { return nil, nil }
+
 // A new subscription lacks the history of every aggregate. The engine writes the events
 // that it has read for a repair before it reads more, because all of them would neither
 // fit into memory nor be read within one call.

@@ -170,7 +170,7 @@ func (b *batch) look(ctx context.Context, u *unit) model.State {
 }
 
 // readHistory reads a page of an aggregate's events after the unit's watermark. The page ends
-// before the first hole.
+// before the first hole. It is a snapshot alone if the history begins anew with it.
 func (b *batch) readHistory(ctx context.Context, u *unit, s Suspended) ([]*event.Event, *projection.Error) {
 	from := u.watermark + 1
 	cause := &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: from, Reason: projection.ReasonUnavailable}
@@ -187,9 +187,17 @@ func (b *batch) readHistory(ctx context.Context, u *unit, s Suspended) ([]*event
 		return nil, cause
 	}
 	leading := inOrder(events, from)
+	var snapshot *event.Event
+	if len(leading) == 0 {
+		snapshot, err = b.snapshotOf(ctx, u, first)
+	}
 	switch {
+	case err != nil:
+		cause.Err = err
 	case len(leading) > 0:
 		return leading, nil
+	case snapshot != nil:
+		return []*event.Event{snapshot}, nil
 	case from == u.FirstEvent() && len(events) > 0 && s.Final:
 		cause.Reason, cause.Err = projection.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", events[0].EventID)
 	default:

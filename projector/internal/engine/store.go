@@ -40,4 +40,6 @@ type Repairer interface {
 	// limit, possibly fewer than there are. An empty result means that the store has no
 	// more of them, or that it cannot read the first of them.
 	Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error)
+	// First reads the first readable event of the aggregate of ev; nil if there is none.
+	First(ctx context.Context, ev *event.Event) (*event.Event, error)
 }

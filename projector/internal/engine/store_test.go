@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -208,6 +209,14 @@ func (h *history) Missing(_ context.Context, ev *event.Event, from, to int64, li
 		}
 	}
 	return found, nil
+}
+
+func (h *history) First(ctx context.Context, ev *event.Event) (*event.Event, error) {
+	found, err := h.Missing(ctx, ev, 0, math.MaxInt64, 1)
+	if len(found) == 0 {
+		return nil, err
+	}
+	return found[0], nil
 }
 
 var errTrouble = errors.New("trouble")

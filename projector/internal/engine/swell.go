@@ -44,7 +44,11 @@ func (t *track) foldRun(ctx context.Context, u *unit) bool {
 	if t.turn {
 		room = projection.Unbounded
 	}
-	u.fold = u.target.Projection.FoldWithin(ctx, u.document, u.run, room)
+	fold := u.target.Projection.FoldWithin
+	if u.run[0].EventID != u.watermark+1 {
+		fold = u.target.Projection.FoldAnew
+	}
+	u.fold = fold(ctx, u.document, u.run, room)
 	t.swollen += max(0, u.fold.Grown)
 	if t.swollen > swellFree && !t.turn {
 		t.waits = true

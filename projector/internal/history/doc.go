@@ -37,8 +37,8 @@
 // # What is never done
 //
 // Nothing is deleted because the event store lacks it: the store may have been restored from an
-// old backup. A history that does not begin at event 1 is not folded, unless the read model
-// already has the events before it: the aggregate is parked with the reason history, and resumes
+// old backup. A history that begins neither at event 1 nor with a snapshot is not folded, unless the
+// read model already has the events before it: the aggregate is parked with the reason history, and resumes
 // when event 1 is there. An event that breaks the contract is a hole in its aggregate's history.
 // The aggregate is parked as missing before the hole, as by the live stream.
 //
@@ -63,7 +63,10 @@
 // is paused, and no finding about content depends on timing. An aggregate without a document has
 // a side watermark: as of that event, the aggregate has no document.
 //
-// Only presence and lag depend on time. An aggregate whose watermark is lower than its
+// If the history begins with a snapshot, the fold begins there, from nothing. A read model that
+// lacks archived events cannot be compared: it is behind, and begins anew with the snapshot.
+//
+// Only presence and lag depend on time, and a hole if events may be archived. An aggregate whose watermark is lower than its
 // last event is checked again. It becomes a finding only if it has not caught up after
 // the grace period and is not parked. A parked aggregate must have caught up to the event
 // that parked it. Values are compared with their BSON types. The order of fields is ignored,

@@ -96,6 +96,8 @@ type Finding struct {
 
 	// wrongContent is set if no writer must continue folding from the document.
 	wrongContent bool
+	// anew is set if the history begins with a snapshot, and the read model lacks events before it.
+	anew bool
 }
 
 // WithoutValues describes an error without values of events and documents. The errors of

@@ -53,6 +53,9 @@ func (h *folded) add(events []*event.Event) {
 			break
 		}
 		h.concerned = h.concerned || h.target.Projection.Concerns(ev)
+		if h.last == h.unit.NoEvent() {
+			h.last = h.target.Projection.BeginsAt(ev, h.unit.FirstEvent()) - 1
+		}
 		if ev.EventID <= h.last {
 			continue
 		}

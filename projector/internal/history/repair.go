@@ -79,9 +79,10 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 	stored, from := state.Document, state.Watermark+1
 	// Nothing is folded on a foreign document, nor on a wrong part: the write of a part is guarded
 	// by the time of its last change, so no writer continues from the wrong one. If a side
-	// watermark is wrong, all events are folded. If there is a document, another writer has created
-	// it since, and it already has the events up to its watermark.
-	if state.Foreign != nil || f.wrongContent && (u.Parts || stored == nil) {
+	// watermark is wrong, or the history begins anew with a snapshot, all events are folded. If there
+	// is a document, another writer has created it since, and it already has the events up to its
+	// watermark.
+	if state.Foreign != nil || f.anew || f.wrongContent && (u.Parts || stored == nil) {
 		stored, from = nil, u.FirstEvent()
 	}
 	fold, failed, err := w.foldFrom(ctx, t, a, stored, from, false)
@@ -138,12 +139,15 @@ func (w *Workers) loadAside(ctx context.Context, u model.Unit, watermark int64, 
 // cannot be folded: failed says why. With holes, events can be missing.
 func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64, holes bool) (fold *projection.Accumulator, failed, err error) {
 	fold = t.Projection.Begin(stored)
-	next := from
+	u, next := t.Unit(a.id), from
 	err = w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
 		if failed != nil {
 			return
 		}
 		for i, ev := range events {
+			if next == u.FirstEvent() {
+				next = t.Projection.BeginsAt(ev, next)
+			}
 			if ev.EventID != next && !holes {
 				failed = fmt.Errorf("the event store lacks event %d", next)
 				events = events[:i]

@@ -127,6 +127,8 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 	}{
 		{name: "hole", events: placed(1) + placed(3) + placed(4), outcomes: "applied, waits, waits", reason: projection.ReasonMissing, parkedAt: 2, last: 1, text: "the event store does not have the event"},
 		{name: "no beginning", events: placed(3) + placed(4), outcomes: "waits, waits", reason: projection.ReasonHistory, parkedAt: 1, text: "the first event that the event store has of the aggregate is 3"},
+		{name: "a snapshot", events: strings.Replace(placed(3), "Placed", "Snapshotted", 1) + placed(4), outcomes: "left out, applied", last: 4},
+		{name: "a snapshot after a hole", events: placed(1) + strings.Replace(placed(3), "Placed", "Snapshotted", 1), outcomes: "applied, waits", reason: projection.ReasonMissing, parkedAt: 2, last: 1, text: "the event store does not have the event"},
 		{name: "no order", events: placed(2) + placed(1), outcomes: "applied, applied", last: 2},
 		{name: "no order, and a hole", events: placed(4) + placed(3) + placed(1), outcomes: "applied, waits, waits", reason: projection.ReasonMissing, parkedAt: 2, last: 1, text: "the event store does not have the event"},
 		{name: "no order, until", events: placed(3) + placed(2) + placed(1), args: []string{"--until=2"}, outcomes: "applied, applied", last: 2},
@@ -141,7 +143,7 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			env := map[string]string{"PENSTOCK_PROJECTIONS": writeFile(t, "orders.yaml", explainedProjections)}
+			env := map[string]string{"PENSTOCK_PROJECTIONS": writeFile(t, "orders.yaml", "snapshots: [Snapshotted]\n"+explainedProjections)}
 			stdout, stderr, err := runLine(t, env, append([]string{"explain", "--aggregate=o-1", "--output=json", "--from=" + writeFile(t, "events.ndjson", test.events)}, test.args...)...)
 			var results []explanation
 			if err != nil || json.Unmarshal([]byte(stdout), &results) != nil || len(results) != 1 {

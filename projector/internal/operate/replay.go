@@ -32,6 +32,11 @@ func newReplay(p *projection.Projection, firstEvent int64) *replay {
 // next is the event that must follow.
 func (r *replay) next() int64 { return max(r.first, r.fold.Last()+1) }
 
+// begins reports whether the history begins with a snapshot, given its first readable event.
+func (r *replay) begins(ev *event.Event) bool {
+	return r.fold.Last() < 0 && r.projection.BeginsAt(ev, r.first) == ev.EventID
+}
+
 // concerned reports whether an event of the aggregate concerns the projection.
 func (r *replay) concerned() bool { return r.fold.Concerned() || r.parked != nil }
 
@@ -80,7 +85,7 @@ func (r *replay) admit(ev *event.Event, err error) authoring.Outcome {
 	case r.parked != nil:
 		r.waiting++
 		return waits
-	case ev.EventID > r.next() && r.projection.Concerns(ev):
+	case ev.EventID > r.next() && r.projection.Concerns(ev) && !r.begins(ev):
 		r.parked = r.gap(ev)
 		r.waiting++
 		return waits

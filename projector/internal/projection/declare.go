@@ -17,13 +17,15 @@ type loader struct {
 	found    []*Projection
 	problems []Problem
 	// sections are the sections of all files.
-	sections struct{ events, upcasts, projections, views []section }
+	sections struct{ events, upcasts, snapshots, projections, views []section }
 	// upcast are the upcasts, with their places and nodes by event type.
 	upcast struct {
 		all    upcasts
 		places map[string]string
 		nodes  map[string]section
 	}
+	// snapshots are the event types with which a history may begin, in order.
+	snapshots []string
 	// handled are the event types for which a projection has rules.
 	handled map[string]bool
 	// names, collections and declared hold the place of the first use of each projection
@@ -96,6 +98,10 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 	if !l.checkCircles() {
 		l.upcast.all = upcasts{} // the chains must end
 	}
+	for _, s := range l.sections.snapshots {
+		s.place.list(s.node, "snapshots", s.place.in("snapshots").snapshot)
+	}
+	slices.Sort(l.snapshots)
 	for _, s := range l.sections.projections {
 		s.place.list(s.node, "projections", s.place.declaration)
 	}
@@ -104,6 +110,7 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 	}
 	if !l.stored {
 		l.checkGaps()
+		l.adviseOnSnapshots()
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
 		l.report(Problem{file: strings.Join(paths, ", "), message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
@@ -203,7 +210,7 @@ func empty(node *yaml.Node) bool {
 }
 
 // rootKeys are the sections of a file.
-var rootKeys = []string{"projections", "views", "events", "upcasts"}
+var rootKeys = []string{"projections", "views", "events", "upcasts", "snapshots"}
 
 // root collects the sections of a YAML document.
 func (p place) root(node *yaml.Node) {
@@ -219,6 +226,8 @@ func (p place) root(node *yaml.Node) {
 		switch e.key {
 		case "upcasts":
 			p.sections.upcasts = append(p.sections.upcasts, section{p, e.value})
+		case "snapshots":
+			p.sections.snapshots = append(p.sections.snapshots, section{p, e.value})
 		case "events":
 			p.sections.events = append(p.sections.events, section{p, e.value})
 		case "projections":
@@ -299,7 +308,7 @@ func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 	if len(p.problems) > before {
 		return
 	}
-	projection.types = p.readTypes()
+	projection.types, projection.snapshots = p.readTypes(), p.snapshots
 	definition, err := define(projection)
 	if err != nil {
 		p.problem(node, "write its definition: %v", err)

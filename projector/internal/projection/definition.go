@@ -101,6 +101,8 @@ type storedDefinition struct {
 	Upcasts json.RawMessage `json:"upcasts"`
 	// Events are the declared types of the fields that the expressions read.
 	Events json.RawMessage `json:"events"`
+	// Snapshots are the event types with which a history may begin.
+	Snapshots json.RawMessage `json:"snapshots"`
 }
 
 // compile compiles the definition as a file of declarations with one projection.
@@ -125,6 +127,9 @@ func (d storedDefinition) compile() (*Projection, error) {
 	}
 	if d.Events != nil {
 		file["events"] = d.Events
+	}
+	if d.Snapshots != nil {
+		file["snapshots"] = d.Snapshots
 	}
 	node, err := nodeOf(file)
 	if err != nil {
@@ -177,17 +182,26 @@ func yamlNode(v any) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(v)}
 }
 
-// defineGo is the definition of a projection in Go.
-func defineGo(d Declaration) string {
-	return canonicalJSON(map[string]any{
-		"semantics": semantics, "go": true, "name": d.Name, "collection": d.Collection,
-		"aggregateType": d.AggregateType, "deletes": d.Deletes, "version": d.Version,
-	})
+// defineGo is the definition of a projection or a view in Go: what both have, and more.
+func (p *Projection) defineGo(more map[string]any) string {
+	definition := p.defineBoth()
+	definition["go"] = true
+	maps.Copy(definition, more)
+	return canonicalJSON(definition)
+}
+
+// defineBoth begins the definition of a projection, declared or in Go.
+func (p *Projection) defineBoth() map[string]any {
+	definition := map[string]any{"semantics": semantics, "name": p.name, "collection": p.collection}
+	if len(p.snapshots) > 0 {
+		definition["snapshots"] = p.snapshots
+	}
+	return definition
 }
 
 // define is the definition of a declared projection that compiled.
 func define(p *Projection) (string, error) {
-	definition := map[string]any{"semantics": semantics, "name": p.name, "collection": p.collection}
+	definition := p.defineBoth()
 	env, err := dynamic()
 	if err != nil {
 		return "", err

@@ -57,6 +57,7 @@ events:
 		"required":                        strings.ReplaceAll(defined, "{type: object, properties", "{type: object, required: [name], properties"),
 		"a field that no expression uses": strings.ReplaceAll(defined, "{type: integer}}", "{type: integer}, more: {type: string}}"),
 		"another type of number":          strings.ReplaceAll(defined, "{type: integer}", "{bsonType: decimal}"),
+		"no snapshots":                    strings.ReplaceAll(defined, "events:", "snapshots: []\nevents:"),
 		"schema of another type":          strings.ReplaceAll(defined, "events:", "events:\n  Other: {type: object}"),
 		"schema of another projection":    strings.ReplaceAll(defined, "  Registered: {type", "  Left: {type: object, properties: {why: {type: string}}}\n  Registered: {type"),
 	} {
@@ -75,6 +76,8 @@ func TestDefinitionShowsEveryChangeOfMeaning(t *testing.T) {
 		"collection":     projectiontest.One(t, strings.ReplaceAll(defined, "userReadModels", "customers")),
 		"aggregate type": projectiontest.One(t, strings.ReplaceAll(defined, "aggregateType: User", "aggregateType: Customer")),
 		"every type":     projectiontest.One(t, strings.ReplaceAll(defined, "    aggregateType: User\n", "")),
+		"snapshot":       projectiontest.One(t, "snapshots: [Snapshotted]\n"+defined),
+		"snapshots":      projectiontest.One(t, "snapshots: [Snapshotted, Other]\n"+defined),
 		"event type":     projectiontest.One(t, strings.ReplaceAll(defined, "Left", "Gone")),
 		"condition":      projectiontest.One(t, strings.ReplaceAll(defined, "'a b'", "'ab'")),
 		"space in text":  projectiontest.One(t, strings.ReplaceAll(defined, "'a b'", "'a  b'")),
@@ -112,6 +115,7 @@ func TestDefinitionCompilesToTheSame(t *testing.T) {
 	t.Parallel()
 	for _, yaml := range []string{
 		defined,
+		"snapshots: [Snapshotted, Other]\n" + defined,
 		`
 events:
   E:

@@ -19,6 +19,8 @@
 //
 // A section upcasts turns events of earlier versions into later ones before a fold sees them.
 //
+// A section snapshots names the event types with which a history may begin ([Projection.BeginsAt]).
+//
 // A section events declares the payload schemas of event types. An expression that uses a
 // field which the schema lacks is refused. Package authoring infers the section from events.
 //
@@ -115,7 +117,7 @@
 //
 // # Files
 //
-//	YAML          load, declare, vocabulary, path, list, compute, upcast, schema
+//	YAML          load, declare, vocabulary, path, list, compute, upcast, snapshot, schema
 //	messages      problem, syntax, remedy; advice of projector check
 //	editors       jsonschema
 //	definitions   definition, source

@@ -73,6 +73,14 @@ func (p *Projection) FoldWithin(ctx context.Context, loaded bson.Raw, events []*
 	return p.foldInto(ctx, newDocument(loaded), events, nil, room)
 }
 
+// FoldAnew is FoldWithin for a history that begins anew with the first of the events, a snapshot:
+// they are folded from nothing, and the write replaces the stored document.
+func (p *Projection) FoldAnew(ctx context.Context, loaded bson.Raw, events []*Event, room int) Fold {
+	d := newDocument(loaded)
+	d.Clear()
+	return p.foldInto(ctx, d, events, nil, room)
+}
+
 // foldInto folds into a document that may have been folded into before. The result does not
 // have the write yet. t records the evaluations of handlers, unless it is nil. The fold ends
 // after the first event that makes the document grow by more than room beyond the events, or

@@ -47,6 +47,7 @@ var rootHelp = map[string]string{
 	"projections": "The projections of this file.",
 	"views":       "The views of this file: documents made of many aggregates.",
 	"upcasts":     "What events of earlier versions become before the rules see them: one event each, with a new payload, a new type or both.",
+	"snapshots":   "Event types with which the history of an aggregate may begin, because its earlier events were archived.",
 	"events":      "The JSON Schema of each event type's payload: names and types that expressions are checked against. projector infer writes it.",
 }
 
@@ -67,6 +68,7 @@ func JSONSchema() map[string]any {
 			"projections": {"type": "array", "items": refTo("projection")},
 			"views":       {"type": "array", "items": refTo("view")},
 			"events":      {"type": "object", "additionalProperties": refTo("payload")},
+			"snapshots":   {"type": "array", "items": textSchema()},
 			"upcasts": {"type": "object", "additionalProperties": object{
 				"anyOf": []object{refTo("upcast"), {"type": "array", "items": refTo("upcast")}},
 			}},

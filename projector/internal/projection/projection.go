@@ -69,6 +69,9 @@ type Declaration struct {
 	// whenever Apply would fold the same events to another read model: the read model is
 	// then rebuilt. Penstock cannot detect a change of the code by itself.
 	Version string
+	// Snapshots are the event types with which a history may begin, as the section snapshots of a
+	// file has them.
+	Snapshots []string
 	// Apply is the projection itself.
 	Apply Func
 }
@@ -87,6 +90,8 @@ type Projection struct {
 	upcasts upcasts
 	// types are the declared types of the fields that the rules read, by event type.
 	types map[string]*schema
+	// snapshots are the event types with which a history may begin, in order.
+	snapshots []string
 
 	definition string
 }
@@ -132,11 +137,13 @@ func New(d Declaration) (*Projection, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
 	}
-	return &Projection{
+	p := &Projection{
 		name: d.Name, collection: d.Collection, deletes: d.Deletes,
-		sources:    []source{{aggregateType: d.AggregateType, apply: d.Apply}},
-		definition: defineGo(d),
-	}, nil
+		sources:   []source{{aggregateType: d.AggregateType, apply: d.Apply}},
+		snapshots: slices.Sorted(slices.Values(d.Snapshots)),
+	}
+	p.definition = p.defineGo(map[string]any{"aggregateType": d.AggregateType, "deletes": d.Deletes, "version": d.Version})
+	return p, nil
 }
 
 var errNoApply = errors.New("its function Apply is nil")

@@ -17,6 +17,8 @@ import (
 type ViewDeclaration struct {
 	// Name, Collection and Version are as in [Declaration].
 	Name, Collection, Version string
+	// Snapshots are as in [Declaration].
+	Snapshots []string
 	// Sources are the types of aggregates that have parts.
 	Sources []ViewSource
 	// Totals are the totals over all parts of a document, by name: sum, count, min, max or
@@ -51,7 +53,7 @@ type Contribution struct {
 
 // NewView makes a view of Go functions.
 func NewView(d ViewDeclaration) (*Projection, error) {
-	p := &Projection{name: d.Name, collection: d.Collection, view: &fold.View{}}
+	p := &Projection{name: d.Name, collection: d.Collection, view: &fold.View{}, snapshots: slices.Sorted(slices.Values(d.Snapshots))}
 	problems := []error{checkName(d.Name), checkCollection(d.Collection), checkVersion(d.Version)}
 	for _, name := range sortedKeys(d.Totals) {
 		t := fold.Total{Name: name, Kind: fold.TotalKind(d.Totals[name])}
@@ -93,9 +95,7 @@ func NewView(d ViewDeclaration) (*Projection, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("declare view %q: %w", d.Name, err)
 	}
-	p.definition = canonicalJSON(map[string]any{
-		"semantics": semantics, "go": true, "name": d.Name, "collection": d.Collection, "from": from, "totals": d.Totals, "version": d.Version,
-	})
+	p.definition = p.defineGo(map[string]any{"from": from, "totals": d.Totals, "version": d.Version})
 	return p, nil
 }
 
