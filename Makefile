@@ -121,10 +121,6 @@ bench-refold: ## Measure a refold against a copy, what it costs live events, and
 bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another revision (BASE=revision, ROUNDS=6; BENCH, SHORT and LATENCY_FOR as above)
 	@hack/bench-compare.sh "$(BASE)" $(BIN) "$(or $(ROUNDS),6)"
 
-.PHONY: bench-page
-bench-page: bench-build ## Measure as make bench does, and write the table into docs/benchmarks.md: for a quiet machine
-	@$(BIN)/bench --page docs/benchmarks.md
-
 .PHONY: bench-hot
 bench-hot: ## Measure the hot paths by themselves, with their allocations
 	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/%,$(PACKAGES))

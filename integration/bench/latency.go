@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
 // shopTime is the time of the events that are made here.
@@ -16,8 +16,6 @@ var shopTime = time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
 // capacityWindow bounds the events between the store and the read models while the capacity
 // is measured.
 const capacityWindow = 4000
-
-const titleHops = "sum of the bare hops' p50"
 
 // latencyRows measure the time from an insert to the read model at shares of the capacity.
 func latencyRows() []row {
@@ -47,7 +45,7 @@ func (b *bench) measureCapacity(ctx context.Context) (_ measured, err error) {
 	// More events than can be stored in the time.
 	w := shop.New(int(b.scale.capacityFor.Seconds()*20_000), 1)
 	touchMemory(len(w.Events) / 2)
-	e, o, err := b.newLoaded(ctx)
+	e, o, err := b.newLoaded(ctx, w)
 	if err != nil {
 		return measured{}, err
 	}
@@ -74,21 +72,24 @@ func latencyAt(percent int) row {
 			rate := b.capacity * float64(percent) / 100
 			w := shop.New(int(rate*(b.scale.warmUp+b.scale.latencyFor).Seconds()), 1)
 			touchMemory(len(w.Events))
-			e, o, err := b.newLoaded(ctx)
+			e, o, err := b.newLoaded(ctx, w)
 			if err != nil {
 				return reading{}, err
 			}
 			defer func() { err = errors.Join(err, o.stop(), e.close()) }()
 			var r reading
-			if err := e.measureHops(ctx, &r); err != nil {
-				return reading{}, err
-			}
-			o.warm(b.scale.warmUp)
-			m, err := e.underLoad(ctx, o, w.Events, func(elapsed time.Duration, _ int) int { return int(rate * elapsed.Seconds()) })
+			warm := false
+			m, err := e.underLoad(ctx, o, w.Events, func(elapsed time.Duration, _ int) int {
+				if !warm && elapsed > b.scale.warmUp {
+					warm = true
+					o.Latencies() // The first events open links and start accepts.
+				}
+				return int(rate * elapsed.Seconds())
+			})
 			if err != nil {
 				return reading{}, err
 			}
-			latencies := o.take()
+			latencies := o.Latencies()
 			r.figures = []figure{
 				{"p50", unitMillis, percentile(latencies, 0.5)},
 				{"p99", unitMillis, percentile(latencies, 0.99)},
@@ -99,31 +100,6 @@ func latencyAt(percent int) row {
 			return r, nil
 		},
 	}
-}
-
-// measureHops adds the sum of the bare hops to the figures. It measures the hops once in
-// each round.
-func (e *environment) measureHops(ctx context.Context, r *reading) error {
-	if e.WithoutLimits {
-		return nil
-	}
-	if e.hops == nil {
-		s := e.specify(limitTopic)
-		s.For = e.scale.loops
-		hops, err := e.runLimit(ctx, limitHops, s)
-		if err != nil {
-			return err
-		}
-		e.hops = hops
-	}
-	v := e.hops.Values
-	r.limits = []limit{
-		{figure: figure{
-			fmt.Sprintf(titleHops+": insert %.1f, change stream %.1f, send %.1f, receive %.1f, update %.1f ms",
-				v["insert"], v["stream"], v["send"], v["receive"], v["update"]), unitMillis, v[valueSum],
-		}},
-	}
-	return nil
 }
 
 // percentile returns the value in ms that this share of the sorted latencies does not
@@ -137,12 +113,12 @@ func percentile(sorted []time.Duration, share float64) float64 {
 }
 
 // newLoaded makes an environment with live services and an observer of their read models.
-func (b *bench) newLoaded(ctx context.Context) (*environment, *observer, error) {
+func (b *bench) newLoaded(ctx context.Context, w *workload.Workload) (*environment, *observing, error) {
 	e, err := b.newEnvironment(ctx, with{})
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := func() (*observer, error) {
+	o, err := func() (*observing, error) {
 		if err := e.goLive(ctx); err != nil {
 			return nil, err
 		}
@@ -155,16 +131,10 @@ func (b *bench) newLoaded(ctx context.Context) (*environment, *observer, error) 
 		if err := e.pipeline.AwaitReady(ctx); err != nil {
 			return nil, err
 		}
-		return e.observe(ctx)
+		return e.observe(ctx, w)
 	}()
 	if err != nil {
 		return nil, nil, errors.Join(err, e.close())
 	}
 	return e, o, nil
-}
-
-// sorted sorts the latencies and returns them.
-func sorted(latencies []time.Duration) []time.Duration {
-	slices.Sort(latencies)
-	return latencies
 }

@@ -23,14 +23,11 @@ import (
 
 // Limits, by the names that [RunLimit] accepts.
 const (
-	limitSend       = "send"
-	limitStream     = "stream"
-	limitFind       = "find"
-	limitReceive    = "receive"
-	limitWrite      = "write"
-	limitAcceptSDK  = "accept-sdk"
-	limitAcceptAMQP = "accept-amqp"
-	limitHops       = "hops"
+	limitSend    = "send"
+	limitStream  = "stream"
+	limitFind    = "find"
+	limitReceive = "receive"
+	limitWrite   = "write"
 )
 
 // limits are the programs of the limits. Each measures itself, from its first event to its
@@ -38,17 +35,14 @@ const (
 var limits = map[string]func(ctx context.Context, l *limitRun) error{
 	limitSend: sendAll, limitStream: readStream, limitFind: readStore,
 	limitReceive: receiveAll, limitWrite: writeAll,
-	limitAcceptSDK: acceptWithSDK, limitAcceptAMQP: acceptWithAMQP,
-	limitHops: passHops,
 }
 
 // specification is the input of a limit.
 type specification struct {
 	MongoURI string      `json:"mongoURI"`
 	Bus      harness.Bus `json:"bus"`
-	// Events is the number of events, and For the time, whichever the limit measures by.
-	Events int           `json:"events,omitempty"`
-	For    time.Duration `json:"for,omitempty"`
+	// Events is the number of events.
+	Events int `json:"events"`
 	// From is where a change stream starts.
 	From bson.Timestamp `json:"from"`
 	// Buckets is the number of sessions; 0 means one for each aggregate.
@@ -56,17 +50,14 @@ type specification struct {
 	// Connections and Slots equal the service's own.
 	Connections int `json:"connections,omitempty"`
 	Slots       int `json:"slots,omitempty"`
-	// PerSession is how many events an aggregate has on average.
-	PerSession float64 `json:"perSession,omitempty"`
 }
 
 // limitResult is the last line that a limit prints.
 type limitResult struct {
-	Events  int                `json:"events"`
-	Seconds float64            `json:"seconds"`
-	CPU     float64            `json:"cpuMicros"`
-	Mallocs uint64             `json:"mallocs"`
-	Values  map[string]float64 `json:"values,omitempty"`
+	Events  int     `json:"events"`
+	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpuMicros"`
+	Mallocs uint64  `json:"mallocs"`
 }
 
 // limitRun is a running limit.

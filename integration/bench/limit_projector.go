@@ -16,9 +16,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
-	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
-	"github.com/penstock-cdc/penstock/pkg/secret"
 )
 
 // errAllDone ends the goroutines of a limit when all events are done.
@@ -92,68 +89,6 @@ func completeAll(ctx context.Context, session *azservicebus.SessionReceiver, mes
 		group.Go(func() error { return session.CompleteMessage(ctx, m, nil) })
 	}
 	return group.Wait()
-}
-
-// acceptWithSDK only accepts and releases sessions, for the limit's time.
-func acceptWithSDK(ctx context.Context, l *limitRun) error {
-	clients, end, err := l.clients()
-	if err != nil {
-		return err
-	}
-	defer end()
-	return l.accept(ctx, func(ctx context.Context, slot int) error {
-		session, err := clients[slot%len(clients)].AcceptNextSessionForSubscription(ctx, l.Bus.Topic, l.Bus.Subscription, nil)
-		if err != nil {
-			return fmt.Errorf("accept a session: %w", err)
-		}
-		return session.Close(ctx)
-	})
-}
-
-// acceptWithAMQP does the same with go-amqp.
-func acceptWithAMQP(ctx context.Context, l *limitRun) error {
-	namespace, err := sbus.Open(sbus.Config{ConnectionString: secret.Text(l.Bus.ConnectionString), Topic: l.Bus.Topic})
-	if err != nil {
-		return err
-	}
-	var connections []*sessions.Connection
-	for range l.Connections {
-		c := sessions.New(sessions.Options{Namespace: namespace, Topic: l.Bus.Topic, Subscription: l.Bus.Subscription})
-		defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
-		connections = append(connections, c)
-	}
-	return l.accept(ctx, func(ctx context.Context, slot int) error {
-		session, err := connections[slot%len(connections)].Accept(ctx, time.Minute)
-		if err != nil {
-			return fmt.Errorf("accept a session: %w", err)
-		}
-		return session.Close(ctx)
-	})
-}
-
-// accept calls once repeatedly in all slots until the time is over. An accepted session
-// counts as the events of one aggregate.
-func (l *limitRun) accept(ctx context.Context, once func(ctx context.Context, slot int) error) error {
-	var accepted atomic.Int64
-	l.begin()
-	over := time.Now().Add(l.For)
-	group, ctx := errgroup.WithContext(ctx)
-	for slot := range l.Slots {
-		group.Go(func() error {
-			for time.Now().Before(over) {
-				if err := once(ctx, slot); err != nil {
-					return err
-				}
-				accepted.Add(1)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	l.done(int(float64(accepted.Load()) * l.PerSession))
-	return nil
 }
 
 const (

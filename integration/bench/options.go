@@ -45,10 +45,9 @@ type scale struct {
 	aggregates  int   // events of the projector with a session for each aggregate
 	rebuild     int   // stored events that each projection reads
 	pipeline    int   // events of a row with both services
-	view        int   // events of a row of views
+	view        int   // events of the view's row
 	idle        int   // aggregates that are idle
 	growth      int   // events of each step of the growth row
-	loops       time.Duration
 	latencyFor  time.Duration
 	capacityFor time.Duration
 	warmUp      time.Duration // of a latency row, whose events are not measured
@@ -58,13 +57,13 @@ func (o *Options) scale() scale {
 	s := scale{
 		steady: 200_000, catchUps: []int{10_000, 100_000, 1_000_000}, buckets: 100_000, aggregates: 40_000,
 		rebuild: 200_000, pipeline: 40_000, view: 20_000, idle: 100_000, growth: 20_000,
-		loops: 6 * time.Second, latencyFor: time.Minute, capacityFor: 10 * time.Second, warmUp: 3 * time.Second,
+		latencyFor: time.Minute, capacityFor: 10 * time.Second, warmUp: 3 * time.Second,
 	}
 	if o.Short {
 		s = scale{
 			steady: 50_000, catchUps: []int{10_000, 50_000}, buckets: 20_000, aggregates: 8_000,
 			rebuild: 40_000, pipeline: 8_000, view: 4_000, idle: 100_000, growth: 4_000,
-			loops: 2 * time.Second, latencyFor: 5 * time.Second, capacityFor: 3 * time.Second, warmUp: time.Second,
+			latencyFor: 5 * time.Second, capacityFor: 3 * time.Second, warmUp: time.Second,
 		}
 	}
 	if o.LatencyFor > 0 {

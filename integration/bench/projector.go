@@ -8,20 +8,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// The projector's defaults with its own receiver, and the settings that the SDK's receiver
-// needs.
-const (
-	projectorConnections = 4
-	projectorSlots       = 128
-	sdkConnections       = 16
-	sdkSlots             = 64
-)
+// projectorConnections is the projector's default number of connections.
+const projectorConnections = 4
 
 const (
-	titleReceive    = "bare azservicebus: receive and complete the same messages"
-	titleWrite      = "bare BulkWrite of the final read models"
-	titleAcceptSDK  = "AcceptNextSession and Close alone, 16 connections"
-	titleAcceptAMQP = "accept and release over go-amqp alone, 4 connections"
+	titleReceive = "bare azservicebus: receive and complete the same messages"
+	titleWrite   = "bare BulkWrite of the final read models"
 )
 
 // projectorBuckets projects a published history of few long sessions.
@@ -61,17 +53,7 @@ func projectorAggregates() row {
 				return reading{}, err
 			}
 			defer func() { err = errors.Join(err, e.close()) }()
-			s := e.specify(e.backend.Bus().Topic)
-			s.For, s.PerSession = b.scale.loops, float64(len(w.Events))/float64(w.Aggregates())
 			var r reading
-			s.Connections, s.Slots = sdkConnections, sdkSlots
-			if err := e.limit(ctx, &r, titleAcceptSDK, limitAcceptSDK, s); err != nil {
-				return reading{}, err
-			}
-			s.Connections, s.Slots = projectorConnections, projectorSlots
-			if err := e.limit(ctx, &r, titleAcceptAMQP, limitAcceptAMQP, s); err != nil {
-				return reading{}, err
-			}
 			err = e.project(ctx, w, &r)
 			return r, err
 		},

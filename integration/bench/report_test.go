@@ -2,8 +2,6 @@ package bench
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,32 +101,6 @@ func TestMedian(t *testing.T) {
 		if got := median(c.values); got != c.want {
 			t.Errorf("median of %v is %v, want %v", c.values, got, c.want)
 		}
-	}
-}
-
-func TestTableReplacesThePreviousTableOfThePage(t *testing.T) {
-	t.Parallel()
-	page := filepath.Join(t.TempDir(), "page.md")
-	write := func(text string) {
-		if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
-	if err := twoRounds().WriteInto(page); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := string(got); !strings.HasPrefix(text, "before\n<!-- bench -->\n") || !strings.HasSuffix(text, "|\n<!-- /bench -->\nafter\n") ||
-		strings.Contains(text, "old") || !strings.Contains(text, "| Publisher ") {
-		t.Errorf("got\n%s", got)
-	}
-	write("no marks")
-	if err := twoRounds().WriteInto(page); err == nil || !strings.Contains(err.Error(), tableBegin) {
-		t.Errorf("a page without the marks: %v", err)
 	}
 }
 

@@ -28,8 +28,6 @@ type bench struct {
 	// capacity is what both services reached together in this round, in events/s; 0 until
 	// it is measured.
 	capacity float64
-	// hops is the result of the bare hops, which are measured once in each round.
-	hops *limitResult
 }
 
 // Names returns the names of all rows in their order.
@@ -49,10 +47,9 @@ func rows(s scale) []row {
 		all = append(all, publisherCatchUp(n))
 	}
 	all = append(all, projectorBuckets(), projectorAggregates(), projectorRebuild())
-	all = append(all, viewRows()...)
 	all = append(all, pipelineRows()...)
 	all = append(all, latencyRows()...)
-	return append(all, growth())
+	return append(all, viewHot(), growth())
 }
 
 // Run measures the rows, all of them once in each round, so that load on the machine
@@ -95,7 +92,7 @@ func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]R
 		fmt.Fprintf(o.Progress, "%s %s\n", time.Since(begun).Round(time.Second), fmt.Sprintf(format, args...))
 	}
 	for round := range o.Rounds {
-		b.steady, b.capacity, b.hops = 0, o.Capacity, nil
+		b.steady, b.capacity = 0, o.Capacity
 		for i, r := range selected {
 			if ctx.Err() != nil {
 				return measured, errors.Join(append(errs, context.Cause(ctx))...)

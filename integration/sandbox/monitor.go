@@ -20,7 +20,7 @@ const publisherPrefix = "publisher-"
 type monitor struct {
 	pipeline *harness.Pipeline
 	broker   func() BrokerStats
-	observer *observer
+	observer *verify.Observer
 	loader   *loader
 	total    int
 	start    time.Time
@@ -114,7 +114,7 @@ func (m *monitor) scrape(ctx context.Context) {
 
 func (m *monitor) status() Status {
 	broker := m.broker()
-	projected := m.observer.projectedEvents()
+	projected := m.observer.Projected()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()

@@ -79,8 +79,8 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	defer pipeline.Kill()
 
 	r := &run{opts: opts, pipeline: pipeline, events: events, models: client.Database(harness.ReadModelsDatabase)}
-	r.observer = newObserver(r.models, opts.Workload)
-	r.loader = &loader{events: events, inserted: r.observer.stored}
+	r.observer = verify.NewObserver(r.models, opts.Workload)
+	r.loader = &loader{events: events, inserted: r.observer.Stored}
 	r.monitor = &monitor{
 		pipeline: pipeline, broker: opts.Broker, observer: r.observer, loader: r.loader,
 		total: len(opts.Workload.Events), start: time.Now(), phase: phaseStarting,
@@ -104,7 +104,7 @@ type run struct {
 	pipeline *harness.Pipeline
 	events   *mongo.Collection
 	models   *mongo.Database
-	observer *observer
+	observer *verify.Observer
 	loader   *loader
 	monitor  *monitor
 }
@@ -115,7 +115,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	defer stopWatching()
 	group, scenario := errgroup.WithContext(watching)
 	opened := make(chan struct{})
-	group.Go(func() error { return r.observer.run(watching, func() { close(opened) }) })
+	group.Go(func() error { return r.observer.Run(watching, func() { close(opened) }) })
 	group.Go(func() error { r.monitor.run(watching, r.opts.View); return nil })
 
 	result := new(Result)
@@ -186,8 +186,8 @@ func (r *run) failover(ctx context.Context, events []workload.Event, result *Res
 		return r.awaitProjected(ctx, len(events))
 	})
 	err := group.Wait()
-	result.Took, result.Projected = time.Since(begun), r.observer.projectedEvents()
-	result.P50, result.P99 = r.observer.percentiles()
+	result.Took, result.Projected = time.Since(begun), r.observer.Projected()
+	result.P50, result.P99 = percentiles(r.observer.Latencies())
 	return err
 }
 
@@ -204,7 +204,7 @@ func (r *run) change(ctx context.Context, events []workload.Event, result *Resul
 		if result.Rebuilds, err = r.rebuild(ctx); err != nil {
 			return err
 		}
-		result.RebuildP50, result.RebuildP99 = r.observer.percentiles()
+		result.RebuildP50, result.RebuildP99 = percentiles(r.observer.Latencies())
 		r.monitor.setPhase(phaseRunning)
 		close(hurry)
 		return r.awaitProjected(ctx, len(r.opts.Workload.Events))
@@ -260,7 +260,7 @@ func (r *run) awaitProjected(ctx context.Context, n int) error {
 	defer tick.Stop()
 	last, since := 0, time.Now()
 	for {
-		projected := r.observer.projectedEvents()
+		projected := r.observer.Projected()
 		if projected >= n {
 			return nil
 		}
@@ -276,4 +276,12 @@ func (r *run) awaitProjected(ctx context.Context, n int) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// percentiles returns the latencies that 50 % and 99 % of the events did not exceed.
+func percentiles(sorted []time.Duration) (p50, p99 time.Duration) {
+	if len(sorted) == 0 {
+		return 0, 0
+	}
+	return sorted[(len(sorted)-1)/2], sorted[(len(sorted)-1)*99/100]
 }

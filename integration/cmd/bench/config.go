@@ -24,7 +24,6 @@ type config struct {
 	LatencyFor   time.Duration `help:"How long each latency row loads the services; 0 means 60s, or 5s with --short." env:"LATENCY_FOR" default:"0"`
 	Capacity     float64       `help:"Events/s of which the latency rows load 25, 50 and 80 %; 0 measures what both services reach. Give it to compare revisions at the same rate." env:"CAPACITY" default:"0" placeholder:"RATE"`
 	Format       string        `help:"What is printed: table, or go for benchstat." env:"FORMAT" enum:"table,go" default:"table"`
-	Page         string        `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table." placeholder:"FILE"`
 	Publisher    string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
 	Projector    string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 }
@@ -70,9 +69,6 @@ func (c *config) run(ctx context.Context) error {
 	if report == nil {
 		return failed
 	}
-	// Write the page even if rows failed: the table marks failed rows, and the others are valid.
-	if c.Page != "" && ctx.Err() == nil {
-		failed = errors.Join(failed, report.WriteInto(c.Page))
-	}
+	// The table marks failed rows, and the others are valid.
 	return errors.Join(failed, report.Write(os.Stdout, c.Format))
 }

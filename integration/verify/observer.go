@@ -1,4 +1,4 @@
-package sandbox
+package verify
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// observer measures when an event's effect is in its read model. It watches the read models
-// themselves and does not rely on the services.
-type observer struct {
+// Observer measures when an event's effect is in its read model. It watches the read models
+// themselves and does not rely on the services. Make it with [NewObserver].
+type Observer struct {
 	models      *mongo.Database
 	collections []string
 	views       []workload.View
@@ -40,12 +40,13 @@ type observed struct {
 	projected int64
 }
 
-func newObserver(models *mongo.Database, w *workload.Workload) *observer {
-	return &observer{models: models, collections: w.Collections, views: w.Views, aggregates: make(map[string]*observed)}
+// NewObserver makes an observer of a workload's read models and views in a database.
+func NewObserver(models *mongo.Database, w *workload.Workload) *Observer {
+	return &Observer{models: models, collections: w.Collections, views: w.Views, aggregates: make(map[string]*observed)}
 }
 
-// stored records events that are about to be stored.
-func (o *observer) stored(batch []workload.Event, at time.Time) {
+// Stored records events that are about to be stored.
+func (o *Observer) Stored(batch []workload.Event, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range batch {
@@ -64,7 +65,7 @@ func (o *observer) stored(batch []workload.Event, at time.Time) {
 }
 
 // shown records that a read model, or a view, shows an aggregate's events up to last.
-func (o *observer) shown(view, aggregateID string, last int64, at time.Time) {
+func (o *Observer) shown(view, aggregateID string, last int64, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	a := o.aggregates[aggregateID]
@@ -81,42 +82,45 @@ func (o *observer) shown(view, aggregateID string, last int64, at time.Time) {
 }
 
 // isView reports whether a projection is a view.
-func (o *observer) isView(projection string) bool {
+func (o *Observer) isView(projection string) bool {
 	return slices.ContainsFunc(o.views, func(v workload.View) bool { return v.Projection == projection })
 }
 
-// projectedEvents counts the events whose effect is in a read model and in the views.
-func (o *observer) projectedEvents() int {
+// Projected counts the events whose effect is in a read model and in the views.
+func (o *Observer) Projected() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.total
 }
 
-// percentiles returns the latencies that 50 % and 99 % of the events did not exceed, among
-// the events shown since the last call.
-func (o *observer) percentiles() (p50, p99 time.Duration) {
+// Latencies returns the sorted times from insert to read model of the events shown since the
+// last call.
+func (o *Observer) Latencies() []time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.latencies
 	o.latencies = nil
-	if len(l) == 0 {
-		return 0, 0
-	}
 	slices.Sort(l)
-	return l[(len(l)-1)/2], l[(len(l)-1)*99/100]
+	return l
 }
 
-// run watches until ctx ends. It calls opened when the stream is open: later changes are
+// Run watches until ctx ends. It calls opened when the stream is open: later changes are
 // seen. The stream is of the database, because the stream of a collection ends when another
 // collection takes its name.
-func (o *observer) run(ctx context.Context, opened func()) error {
-	stream, err := o.models.Watch(ctx, mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: bson.A{
-		bson.D{
-			{Key: "ns.coll", Value: bson.D{{Key: "$in", Value: append([]string{"watermarks"}, o.collections...)}}},
-			{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "update", "replace"}}}},
-		},
-		bson.D{{Key: "to.coll", Value: bson.D{{Key: "$in", Value: o.collections}}}, {Key: "operationType", Value: "rename"}},
-	}}}}}})
+func (o *Observer) Run(ctx context.Context, opened func()) error {
+	stream, err := o.models.Watch(ctx, mongo.Pipeline{
+		{{Key: "$match", Value: bson.D{{Key: "$or", Value: bson.A{
+			bson.D{
+				{Key: "ns.coll", Value: bson.D{{Key: "$in", Value: append([]string{"watermarks"}, o.collections...)}}},
+				{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "update", "replace"}}}},
+			},
+			bson.D{{Key: "to.coll", Value: bson.D{{Key: "$in", Value: o.collections}}}, {Key: "operationType", Value: "rename"}},
+		}}}}},
+		{{Key: "$project", Value: bson.D{
+			{Key: "documentKey", Value: 1}, {Key: "to.coll", Value: 1},
+			{Key: "fullDocument.lastEventId", Value: 1}, {Key: "updateDescription.updatedFields.lastEventId", Value: 1},
+		}}},
+	}, options.ChangeStream().SetBatchSize(4096))
 	if err != nil {
 		return fmt.Errorf("watch the read models: %w", err)
 	}
@@ -127,50 +131,31 @@ func (o *observer) run(ctx context.Context, opened func()) error {
 	return nil
 }
 
-// change is the part of a change event of a read model or side watermark that the observer
-// uses. To is set if a new generation takes the name of a collection.
-type change struct {
-	To struct {
-		Coll string `bson:"coll"`
-	} `bson:"to"`
-	DocumentKey struct {
-		ID bson.RawValue `bson:"_id"`
-	} `bson:"documentKey"`
-	FullDocument struct {
-		LastEventID int64 `bson:"lastEventId"`
-	} `bson:"fullDocument"`
-	UpdateDescription struct {
-		UpdatedFields struct {
-			LastEventID int64 `bson:"lastEventId"`
-		} `bson:"updatedFields"`
-	} `bson:"updateDescription"`
-}
-
-func (o *observer) watch(ctx context.Context, stream *mongo.ChangeStream) error {
+func (o *Observer) watch(ctx context.Context, stream *mongo.ChangeStream) error {
 	defer stream.Close(context.WithoutCancel(ctx))
 	for stream.Next(ctx) {
-		var c change
-		if err := stream.Decode(&c); err != nil {
-			return fmt.Errorf("decode a read model's change: %w", err)
-		}
-		if c.To.Coll != "" {
-			if err := o.replaced(ctx, o.models.Collection(c.To.Coll)); err != nil {
+		change, now := stream.Current, time.Now()
+		if renamed, ok := change.Lookup("to", "coll").StringValueOK(); ok {
+			if err := o.replaced(ctx, o.models.Collection(renamed)); err != nil {
 				return err
 			}
 			continue
 		}
 		view := ""
-		id, ok := c.DocumentKey.ID.StringValueOK()
+		id, ok := change.Lookup("documentKey", "_id").StringValueOK()
 		if !ok {
 			// The change is of a side watermark, whose key has the projection too. That of a view
 			// has the aggregate's part.
-			key := c.DocumentKey.ID.Document()
-			id, _ = key.Lookup("aggregateId").StringValueOK()
-			if projection, _ := key.Lookup("projection").StringValueOK(); o.isView(projection) {
+			id, _ = change.Lookup("documentKey", "_id", "aggregateId").StringValueOK()
+			if projection, _ := change.Lookup("documentKey", "_id", "projection").StringValueOK(); o.isView(projection) {
 				view = projection
 			}
 		}
-		o.shown(view, id, max(c.FullDocument.LastEventID, c.UpdateDescription.UpdatedFields.LastEventID), time.Now())
+		last, ok := change.Lookup("fullDocument", "lastEventId").AsInt64OK()
+		if !ok {
+			last, _ = change.Lookup("updateDescription", "updatedFields", "lastEventId").AsInt64OK()
+		}
+		o.shown(view, id, last, now)
 	}
 	if err := stream.Err(); err != nil {
 		return fmt.Errorf("watch the read models: %w", err)
@@ -181,7 +166,7 @@ func (o *observer) watch(ctx context.Context, stream *mongo.ChangeStream) error 
 // replaced records what a collection shows after a new generation has taken its name. The
 // projectors apply an event to the new generation only if the promotion has paused the
 // writes to the old one. The change of that document names another collection.
-func (o *observer) replaced(ctx context.Context, collection *mongo.Collection) error {
+func (o *Observer) replaced(ctx context.Context, collection *mongo.Collection) error {
 	cursor, err := collection.Find(ctx, bson.D{}, options.Find().SetProjection(bson.D{{Key: "lastEventId", Value: 1}}))
 	if err != nil {
 		return fmt.Errorf("read the new generation of %s: %w", collection.Name(), err)

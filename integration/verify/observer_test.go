@@ -1,4 +1,4 @@
-package sandbox
+package verify
 
 import (
 	"context"
@@ -18,12 +18,12 @@ func TestObserverSeesEventsThatARenameShows(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	models := client.Database("models")
-	o := newObserver(models, &workload.Workload{Collections: []string{"orderReadModels"}})
-	o.stored([]workload.Event{{AggregateID: "a", EventID: 1}, {AggregateID: "a", EventID: 2}, {AggregateID: "b", EventID: 1}, {AggregateID: "c", EventID: 1}}, time.Now())
+	o := NewObserver(models, &workload.Workload{Collections: []string{"orderReadModels"}})
+	o.Stored([]workload.Event{{AggregateID: "a", EventID: 1}, {AggregateID: "a", EventID: 2}, {AggregateID: "b", EventID: 1}, {AggregateID: "c", EventID: 1}}, time.Now())
 
 	ctx, stop := context.WithCancel(t.Context())
 	opened, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- o.run(ctx, func() { close(opened) }) }()
+	go func() { ended <- o.Run(ctx, func() { close(opened) }) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -43,7 +43,7 @@ func TestObserverSeesEventsThatARenameShows(t *testing.T) {
 	// The stream is in order: with this one, the observer has seen all three.
 	insert("orderReadModels", "b", 1)
 	await(func() bool { return o.shows("b") })
-	if n := o.projectedEvents(); n != 2 {
+	if n := o.Projected(); n != 2 {
 		t.Errorf("%d events are projected before the rename, not 2", n)
 	}
 	rename := bson.D{{Key: "renameCollection", Value: "models.orders.generation-2"}, {Key: "to", Value: "models.orderReadModels"}, {Key: "dropTarget", Value: true}}
@@ -52,14 +52,23 @@ func TestObserverSeesEventsThatARenameShows(t *testing.T) {
 	}
 	insert("orderReadModels", "c", 1)
 	await(func() bool { return o.shows("c") })
-	if n := o.projectedEvents(); n != 4 {
+	if n := o.Projected(); n != 4 {
 		t.Errorf("%d events are projected after the rename, not 4", n)
 	}
 }
 
 // shows reports whether an event of the aggregate is projected.
-func (o *observer) shows(aggregateID string) bool {
+func (o *Observer) shows(aggregateID string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.aggregates[aggregateID].projected > 0
+}
+
+// await polls until a condition holds.
+func await(holds func() bool) {
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for !holds() {
+		<-poll.C
+	}
 }
