@@ -91,7 +91,7 @@ func idsTo(to int64) []int64 {
 // be released before their first message arrives.
 func TestDrainsWithLongRoundTrips(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.rtt = 200 * time.Millisecond
 		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots = 1 })
@@ -135,7 +135,7 @@ func TestConnectsWithLongRoundTripsWhenIdle(t *testing.T) {
 
 func TestStopsFastWhenIdle(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.send("a", "a", 1)
 		s := start(t, broker, newReadModels(time.Millisecond), nil)
@@ -147,7 +147,7 @@ func TestStopsFastWhenIdle(t *testing.T) {
 
 func TestStopFinishesReceivedMessages(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.send("a", "a", idsTo(50)...)
 		s := start(t, broker, newReadModels(time.Second), nil)
@@ -162,7 +162,7 @@ func TestStopFinishesReceivedMessages(t *testing.T) {
 
 func TestDrainTimeout(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.send("a", "a", 1)
 		m := newReadModels(time.Minute)
@@ -181,7 +181,7 @@ func TestDrainTimeout(t *testing.T) {
 
 func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots = 32 })
 		for i := range 32 {
@@ -210,7 +210,7 @@ func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 
 func TestIdleSessionsReleaseTheirSlots(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		for i := range 4 {
 			key := fmt.Sprint("first-", i)
@@ -240,7 +240,7 @@ func TestIdleSessionsReleaseTheirSlots(t *testing.T) {
 
 func TestBusySessionsTakeTurns(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.SessionTenure = 1, 10*time.Second
@@ -262,7 +262,7 @@ func TestBusySessionsTakeTurns(t *testing.T) {
 
 func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		var down atomic.Bool
 		down.Store(true)
@@ -288,7 +288,7 @@ func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 
 func TestConnectionWithAnOldKeyIsReplacedBeforeTheNextAccept(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		s := start(t, broker, newReadModels(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 2 })
 		for round := range 3 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -15,11 +17,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// fakeBroker is a subscription with sessions, behind an SDK with the pitfalls of
-// azservicebus v1.11. The methods of fakeReceiver describe them.
+// fakeBroker is a subscription with sessions.
 type fakeBroker struct {
-	// direct makes receivers like those of package sessions instead of the SDK's.
-	direct   bool
 	rtt      time.Duration
 	lockFor  time.Duration
 	changed  chan struct{}
@@ -31,7 +30,6 @@ type fakeBroker struct {
 	waiting  int
 	maxWait  int
 	dialled  int
-	released int
 	// key is the one that connections must have been made with, and refused counts the accepts
 	// of others.
 	key, refused int
@@ -43,7 +41,9 @@ type fakeBroker struct {
 	// requested.
 	asks, asked int
 	dead        map[string]string
-	problems    []string
+	// linkErr is what a call of ReceiveMessages on a dead link returns. The SDK returns nil.
+	linkErr  error
+	problems []string
 	// acceptErr, if set, can fail an accept.
 	acceptErr func() error
 	// renewErr, if set, can fail a renewal.
@@ -79,7 +79,13 @@ type fakeMessage struct {
 }
 
 func newFakeBroker(rtt, lockFor time.Duration) *fakeBroker {
-	return &fakeBroker{rtt: rtt, lockFor: lockFor, changed: make(chan struct{}), sessions: make(map[string]*fakeSession), dead: make(map[string]string)}
+	return &fakeBroker{rtt: rtt, lockFor: lockFor, changed: make(chan struct{}), sessions: make(map[string]*fakeSession), dead: make(map[string]string), linkErr: errDetached}
+}
+
+// withBroker runs a test in a synctest bubble.
+func withBroker(t *testing.T, test func(t *testing.T, broker *fakeBroker)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newFakeBroker(2*time.Millisecond, time.Minute)) })
 }
 
 func eventBody(aggregate string, id int64) []byte {
@@ -107,26 +113,6 @@ func (b *fakeBroker) sendBody(session, id string, body []byte) {
 		s.owner.deliver()
 	}
 	b.signal()
-}
-
-// release takes a message from a link, and makes it available again.
-func (b *fakeBroker) release(m *fakeMessage, link *fakeReceiver) {
-	b.mu.Lock()
-	b.released++
-	b.mu.Unlock()
-	token := m.token
-	time.AfterFunc(0, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if m.link != link || m.token != token {
-			return
-		}
-		m.link = nil
-		b.out -= len(m.body)
-		link.session.first = min(link.session.first, m.place)
-		link.deliver()
-		b.signal()
-	})
 }
 
 // signal wakes all goroutines that wait for a change. The caller must hold the lock.
@@ -285,11 +271,7 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 		b.mu.Unlock()
 	}()
 	until := time.Now().Add(wait)
-	cost := 15 * b.rtt
-	if b.direct {
-		cost = b.rtt
-	}
-	pause(ctx, cost)
+	pause(ctx, b.rtt)
 	if fail != nil {
 		if err := fail(); err != nil {
 			return drain.Accepted{}, err
@@ -303,18 +285,14 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 		for _, id := range b.order {
 			s := b.sessions[id]
 			if s.owner == nil && s.left > 0 {
-				link := &fakeReceiver{broker: b, id: id}
+				link := &fakeReceiver{broker: b, id: id, sent: make(map[*azservicebus.ReceivedMessage]bool)}
 				b.attach(s, link)
 				b.accepts++
 				// The next accept returns another session first.
 				b.order = append(slices.DeleteFunc(b.order, func(o string) bool { return o == id }), id)
 				lockedUntil := link.lockedUntil
 				b.mu.Unlock()
-				accepted := drain.Accepted{Receiver: link, SessionID: id, LockedUntil: lockedUntil}
-				if b.direct {
-					accepted.Receiver = &directReceiver{link, make(map[*azservicebus.ReceivedMessage]struct{})}
-				}
-				return accepted, nil
+				return drain.Accepted{Receiver: link, SessionID: id, LockedUntil: lockedUntil}, nil
 			}
 		}
 		b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // A slot sends heartbeats only while the calls of its handler return.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.lockFor = 10 * time.Minute
 		heartbeat := &heartbeat{}

@@ -3,6 +3,7 @@ package drain_test
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -10,9 +11,12 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// fakeReceiver is a session receiver. The broker's lock guards its fields.
+// fakeReceiver is a session receiver that behaves like that of package sessions, as
+// integration/contract shows it. The broker's lock guards its fields. The SDK's receiver drains
+// the second projector of each end-to-end scenario, and some of the histories.
 type fakeReceiver struct {
 	broker      *fakeBroker
 	id          string
@@ -23,13 +27,16 @@ type fakeReceiver struct {
 	epoch       int
 	// credit is the number of messages that the broker may still send. arrived are the
 	// messages that it has sent.
-	credit       int
-	arrived      []*fakeMessage
-	receiving    bool
-	stopReleaser func()
+	credit    int
+	arrived   []*fakeMessage
+	receiving bool
 	// knownDead is set after a call has returned that the link is dead.
 	knownDead bool
+	// sent are the messages for which a settlement was sent.
+	sent map[*azservicebus.ReceivedMessage]bool
 }
+
+var errDetached = &amqp.LinkError{RemoteErr: &amqp.Error{Condition: "com.microsoft:session-lock-lost"}}
 
 func pause(ctx context.Context, d time.Duration) { _ = poll.Wait(ctx, d) }
 
@@ -81,43 +88,26 @@ func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 	}
 }
 
-// ReceiveMessages leaves credit behind, and a releaser takes the messages that arrive
-// then. It reports a dead link as (0, nil), and attaches the session again at the next
+// ReceiveMessages returns the messages that have arrived. Later ones wait for the next
 // call.
-func (r *fakeReceiver) ReceiveMessages(ctx context.Context, limit int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
+func (r *fakeReceiver) ReceiveMessages(ctx context.Context, limit int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
 	b := r.broker
 	b.mu.Lock()
-	if r.receiving {
+	switch {
+	case r.receiving:
 		b.problems = append(b.problems, "ReceiveMessages called concurrently")
+	case r.closed:
+		b.problems = append(b.problems, "ReceiveMessages called after Close")
+	case r.knownDead:
+		b.problems = append(b.problems, "ReceiveMessages called on a dead link")
 	}
 	r.receiving = true
 	b.asks++
 	b.asked += limit
-	stop := r.stopReleaser
-	r.stopReleaser = nil
-	b.mu.Unlock()
-	defer func() { b.mu.Lock(); r.receiving = false; b.mu.Unlock() }()
-	if stop != nil {
-		stop()
-	}
-	b.mu.Lock()
-	switch {
-	case r.closed:
-		b.problems = append(b.problems, "ReceiveMessages called after Close")
-	case !r.attached:
-		if r.knownDead {
-			b.problems = append(b.problems, "ReceiveMessages called on a dead link")
-		}
-		s := b.sessions[r.id]
-		if s.owner != nil {
-			b.mu.Unlock()
-			return nil, &amqp.Error{Condition: "com.microsoft:session-cannot-be-locked"}
-		}
-		b.attach(s, r)
-	}
 	more := limit - len(r.arrived) - r.credit
 	b.mu.Unlock()
-	if more > 0 {
+	defer func() { b.mu.Lock(); r.receiving = false; b.mu.Unlock() }()
+	if more >= limit/2 && more > 0 {
 		pause(ctx, b.rtt)
 		b.mu.Lock()
 		if r.attached {
@@ -126,35 +116,26 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, limit int, o *azserv
 		}
 		b.mu.Unlock()
 	}
-
-	var messages []*azservicebus.ReceivedMessage
 	m, alive := r.next(ctx)
-	if m != nil {
-		messages = append(messages, r.received(m))
-		enough, cancel := context.WithTimeout(ctx, o.TimeAfterFirstMessage)
-		for len(messages) < limit {
-			m, alive = r.next(enough)
-			if m == nil {
-				break
-			}
-			messages = append(messages, r.received(m))
-		}
-		cancel()
-	}
-	if alive {
-		r.startReleaser()
-	}
 	switch {
-	case len(messages) > 0:
-		return messages, nil
 	case !alive:
 		b.mu.Lock()
+		defer b.mu.Unlock()
 		r.knownDead = true
-		b.mu.Unlock()
-		return nil, nil
-	default:
+		return nil, b.linkErr
+	case m == nil:
 		return nil, ctx.Err()
 	}
+	messages := []*azservicebus.ReceivedMessage{r.received(m)}
+	b.mu.Lock()
+	here := r.arrived[:min(len(r.arrived), limit-1)]
+	r.arrived = r.arrived[len(here):]
+	here = slices.Clone(here)
+	b.mu.Unlock()
+	for _, m := range here {
+		messages = append(messages, r.received(m))
+	}
+	return messages, nil
 }
 
 func (r *fakeReceiver) received(m *fakeMessage) *azservicebus.ReceivedMessage {
@@ -164,49 +145,31 @@ func (r *fakeReceiver) received(m *fakeMessage) *azservicebus.ReceivedMessage {
 	return &azservicebus.ReceivedMessage{MessageID: m.id, Body: m.body, ContentType: &contentType, LockToken: m.token, SessionID: &r.id}
 }
 
-// startReleaser releases messages that arrive between two calls. A message that arrives
-// during a release stays for the next call, although its predecessor was released.
-func (r *fakeReceiver) startReleaser() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	r.broker.mu.Lock()
-	r.stopReleaser = func() { cancel(); <-done }
-	r.broker.mu.Unlock()
-	go func() {
-		defer close(done)
-		for {
-			m, alive := r.next(ctx)
-			if m == nil {
-				return
-			}
-			pause(context.Background(), r.broker.rtt)
-			r.broker.release(m, r)
-			if ctx.Err() != nil || !alive {
-				return
-			}
-		}
-	}()
-}
-
-// settle reports success after 4 s if the lock is lost, unless ctx ends earlier.
+// settle sends a settlement once, and returns the broker's answer.
 func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessage, then func(*fakeMessage)) error {
 	b := r.broker
+	b.mu.Lock()
 	if _, bounded := ctx.Deadline(); !bounded {
-		b.mu.Lock()
 		b.problems = append(b.problems, "settled without a deadline")
-		b.mu.Unlock()
+	}
+	again := r.sent[m]
+	r.sent[m] = true
+	b.mu.Unlock()
+	if again {
+		return sessions.ErrSettled
 	}
 	if err := b.settlement(ctx); err != nil {
 		return err
 	}
 	b.mu.Lock()
-	settled := r.settleHeld(m, then)
-	b.mu.Unlock()
-	if settled {
-		return nil
+	defer b.mu.Unlock()
+	if !r.attached {
+		return errDetached
 	}
-	pause(ctx, 4*time.Second)
-	return ctx.Err()
+	if !r.settleHeld(m, then) {
+		return &amqp.Error{Condition: "com.microsoft:message-lock-lost"}
+	}
+	return nil
 }
 
 // settleHeld settles a message if the receiver holds it, and reports whether it does. The
@@ -241,11 +204,6 @@ func (r *fakeReceiver) DeadLetterMessage(ctx context.Context, m *azservicebus.Re
 }
 
 func (r *fakeReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
-	return r.renew(ctx, &azservicebus.Error{Code: azservicebus.CodeLockLost})
-}
-
-// renew returns lost if the receiver does not hold the session.
-func (r *fakeReceiver) renew(ctx context.Context, lost error) error {
 	b := r.broker
 	pause(ctx, b.rtt)
 	if err := fault(b.renewErr); err != nil {
@@ -254,28 +212,21 @@ func (r *fakeReceiver) renew(ctx context.Context, lost error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !r.attached {
-		return lost
+		return &sessions.StatusError{Code: 410, Description: "The session lock has expired."}
 	}
 	r.session.expiry.Reset(b.lockFor)
 	return nil
 }
 
-// Close takes three round trips.
-func (r *fakeReceiver) Close(ctx context.Context) error { return r.close(ctx, 3*r.broker.rtt) }
-
-func (r *fakeReceiver) close(ctx context.Context, takes time.Duration) error {
+// Close takes one round trip.
+func (r *fakeReceiver) Close(ctx context.Context) error {
 	b := r.broker
 	b.mu.Lock()
 	if r.receiving {
 		b.problems = append(b.problems, "closed while receiving")
 	}
-	stop := r.stopReleaser
-	r.stopReleaser = nil
 	b.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-	pause(ctx, takes)
+	pause(ctx, b.rtt)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r.closed = true

@@ -17,7 +17,7 @@ import (
 
 func TestSessionRenewsItsLock(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.lockFor = 30 * time.Second
 		var renewals atomic.Int64
@@ -103,7 +103,7 @@ func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ time.Ti
 
 func TestOnlyInvalidMessagesAreDeadLettered(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.sendBody("bucket", "no event", []byte("{}"))
 		broker.send("bucket", "a", idsTo(6)...)
@@ -123,7 +123,7 @@ func TestOnlyInvalidMessagesAreDeadLettered(t *testing.T) {
 
 func TestSlowSettlingIsBounded(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.settleDelay = time.Minute
 		broker.send("a", "a", idsTo(20)...)
@@ -142,7 +142,7 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 // settlements have as much time as the first.
 func TestWaitingSettlementsKeepTheirFullTimeout(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.settleDelay = 2 * time.Second
 		broker.send("a", "a", idsTo(600)...)
@@ -162,7 +162,7 @@ func TestWaitingSettlementsKeepTheirFullTimeout(t *testing.T) {
 // as the session has nothing else to do, instead of at the end of its hold time.
 func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		var settlements atomic.Int64
 		broker.settleErr = func() error {
@@ -182,26 +182,34 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 	})
 }
 
-// If the handler is slower than the broker, the SDK must not repeatedly release messages
-// for which the inbox has no room.
-func TestSlowHandlerReceivesNoMoreMessages(t *testing.T) {
+// A link that ends is replaced, whether its receiver returns an error or, like that of the SDK,
+// neither a message nor an error.
+func TestEndedLinkEndsTheSession(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		s := start(t, broker, newReadModels(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
-		broker.send("a", "a", idsTo(400)...)
-		s.settled(t, time.Minute)
-		s.model.applies(t, map[string]int64{"a": 400})
-		s.end(t)
-		if broker.released > 0 {
-			t.Errorf("%d messages released", broker.released)
-		}
-	})
+	for name, reports := range map[string]error{"an error": errDetached, "nothing": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withBroker(t, func(t *testing.T, broker *fakeBroker) {
+				t.Helper()
+				broker.linkErr = reports
+				s := start(t, broker, newReadModels(time.Millisecond), nil)
+				broker.send("a", "a", 1)
+				s.settled(t, time.Second)
+				broker.mu.Lock()
+				broker.detach(broker.sessions["a"])
+				broker.mu.Unlock()
+				broker.send("a", "a", 2)
+				s.settled(t, time.Second)
+				s.model.applies(t, map[string]int64{"a": 2})
+				s.end(t)
+			})
+		})
+	}
 }
 
 func TestBuffersAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		s := start(t, broker, newReadModels(50*time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.BufferBytes = 1, 1<<20
@@ -279,7 +287,7 @@ func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 // settles no message that is not one. After the first event it dead-letters them.
 func TestUnreadableMessagesWaitForTheFirstEvent(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.sendBody("other", "no event", []byte("{}"))
 		s := start(t, broker, newReadModels(0), nil)
@@ -315,7 +323,7 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+			withBroker(t, func(t *testing.T, broker *fakeBroker) {
 				t.Helper()
 				sends(broker)
 				broker.send("other", "a", idsTo(6)...)
@@ -334,7 +342,7 @@ func TestSuspectsKeepNoEventWaiting(t *testing.T) {
 
 func TestUnreadableMessagesReturnToTheBrokerAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		broker.sendBody("other", "no event", []byte("{}"))
 		s := start(t, broker, newReadModels(0), nil)

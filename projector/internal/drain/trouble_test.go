@@ -61,7 +61,7 @@ func (f *flow) end() map[string]int64 {
 // An aggregate that fails while others can be written is given up soon, and delays no other.
 func TestFailingAggregateIsGivenUpAtOnce(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
 		m.fail(true)
@@ -89,7 +89,7 @@ func TestFailingAggregateIsGivenUpAtOnce(t *testing.T) {
 // unsettled messages, so that another session gets the slot.
 func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
 		m.fail(true)
@@ -113,7 +113,7 @@ func TestSessionThatOnlyRetriesEndsWithItsTenure(t *testing.T) {
 // A stop does not wait for a store: the messages of a session that waits stay with the broker.
 func TestStopsWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
 		m.outage()
@@ -149,7 +149,7 @@ func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, since ti
 // Deliveries that a call had no room for are passed to the next call at once.
 func TestDeferredEventsDoNotWait(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		m := newReadModels(time.Millisecond)
 		broker.send("bucket", "a", idsTo(20)...)

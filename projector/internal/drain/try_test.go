@@ -16,7 +16,7 @@ import (
 // that another process can have at once.
 func TestTryKeepsNoSession(t *testing.T) {
 	t.Parallel()
-	withEachReceiver(t, func(t *testing.T, broker *fakeBroker) {
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		if err := drain.Try(t.Context(), broker.Dial); err != nil {
 			t.Errorf("without messages: %v", err)
