@@ -7,84 +7,77 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
 )
 
-// buildInfo is the function of pkg/obs that creates a metric whose name the caller
-// passes.
-const buildInfo = "BuildInfo"
-
-// declared returns the metrics that a service declares. It reads the calls of the
-// Prometheus client's constructors, so it finds metrics whose series appear late, too.
+// declared returns the metrics that a service declares. It reads the calls that make them,
+// so it finds metrics whose series appear late, too.
 func declared(root, service string) ([]metric, error) {
 	r := &reader{prefix: "penstock_" + service + "_"}
-	if err := r.folder(filepath.Join(root, "pkg", "obs")); err != nil {
-		return nil, err
-	}
-	if err := r.folder(filepath.Join(root, service)); err != nil {
-		return nil, err
-	}
-	return r.found, r.err
+	err := filepath.WalkDir(filepath.Join(root, service), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return r.folder(path)
+	})
+	return r.found, err
 }
 
 // reader collects declarations.
 type reader struct {
 	prefix string
 	found  []metric
-	// build is the metric that buildInfo creates, without its name.
-	build metric
 	// constants are the constants of the package that is being read.
 	constants map[string]ast.Expr
 	err       error
 }
 
 func (r *reader) folder(path string) error {
-	return filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
+	names, err := filepath.Glob(filepath.Join(path, "*.go"))
+	if err != nil {
+		return err
+	}
+	var files []*ast.File
+	r.constants = make(map[string]ast.Expr)
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
 		}
-		names, err := filepath.Glob(filepath.Join(path, "*.go"))
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		var files []*ast.File
-		r.constants = make(map[string]ast.Expr)
-		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
+				for i, name := range spec.Names {
+					r.constants[name.Name] = spec.Values[i]
+				}
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
+			return true
+		})
+		files = append(files, file)
+	}
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				r.call(call)
 			}
-			ast.Inspect(file, r.constant)
-			files = append(files, file)
-		}
-		for _, file := range files {
-			ast.Inspect(file, r.call)
-		}
-		return nil
-	})
+			return true
+		})
+	}
+	return r.err
 }
 
-// constant records the constants of a package.
-func (r *reader) constant(n ast.Node) bool {
-	if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
-		for i, name := range spec.Names {
-			r.constants[name.Name] = spec.Values[i]
-		}
-	}
-	return true
-}
-
-// call records a call that creates a metric.
-func (r *reader) call(n ast.Node) bool {
-	call, ok := n.(*ast.CallExpr)
-	if !ok || len(call.Args) == 0 {
-		return true
-	}
-	function := ""
+// call records a call of a function that is named after a kind of metric and gets a metric's
+// name, followed by its help and its labels.
+func (r *reader) call(call *ast.CallExpr) {
+	var function string
 	fun := call.Fun
 	if generic, ok := fun.(*ast.IndexExpr); ok {
 		fun = generic.X
@@ -95,129 +88,116 @@ func (r *reader) call(n ast.Node) bool {
 	case *ast.Ident:
 		function = f.Name
 	}
-	switch kind, found := strings.CutPrefix(function, "New"); {
-	case found && kind == "Desc" && len(call.Args) == 4:
-		r.add("gauge", call.Args[0], call.Args[1], call.Args[2])
-	case found && isKind(kind):
-		r.constructor(kind, call)
-	case isKind(function) && len(call.Args) > 2 && isObs(call.Fun):
-		r.helper(function, call.Args[1:])
-	case function == buildInfo:
-		if name, err := r.text(call.Args[0]); err == nil {
-			m := r.build
-			m.name = name
-			r.found = append(r.found, m)
-		}
-	case function == "gauge" && len(call.Args) == 2:
-		r.add("gauge", call.Args[0], call.Args[1], nil)
-	}
-	return true
-}
-
-// isObs reports whether a function is one of package obs.
-func isObs(function ast.Expr) bool {
-	if generic, ok := function.(*ast.IndexExpr); ok {
-		function = generic.X
-	}
-	selector, ok := function.(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	of, ok := selector.X.(*ast.Ident)
-	return ok && of.Name == "obs"
-}
-
-// helper records a metric that a function of package obs makes of its name, its help and its
-// labels. Counters have one label.
-func (r *reader) helper(function string, args []ast.Expr) {
-	kind := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(function, "Vec"), "Func"))
-	labels := &ast.CompositeLit{}
-	switch function {
-	case "CounterVec":
-		labels.Elts = args[2:3]
-	case "GaugeVec":
-		labels.Elts = args[2:]
-	}
-	r.add(kind, args[0], args[1], labels)
-}
-
-// isKind reports whether kind is a counter, a gauge or a histogram.
-func isKind(kind string) bool {
-	kind = strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func")
-	return kind == "Counter" || kind == "Gauge" || kind == "Histogram"
-}
-
-// constructor records a metric whose options are a literal.
-func (r *reader) constructor(kind string, call *ast.CallExpr) {
-	var labels ast.Expr
-	if strings.HasSuffix(kind, "Vec") && len(call.Args) > 1 {
-		labels = call.Args[1]
-	}
-	kind = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func"))
-	options, ok := call.Args[0].(*ast.CompositeLit)
-	if !ok {
+	kind := kindOf(function)
+	args := call.Args
+	if kind == "" || len(args) == 0 {
 		return
 	}
-	var name, help ast.Expr
-	for _, element := range options.Elts {
-		if pair, ok := element.(*ast.KeyValueExpr); ok {
-			switch key, _ := pair.Key.(*ast.Ident); key.Name {
-			case "Name":
-				name = pair.Value
-			case "Help":
-				help = pair.Value
-			}
-		}
+	if options, ok := args[0].(*ast.CompositeLit); ok {
+		args = slices.Concat(field(options, "Name"), field(options, "Help"), args[1:])
 	}
-	if _, err := r.text(name); err != nil {
-		text, _ := r.text(help) // only the build metric gets its name as a parameter
-		if text != "" {
-			r.build = metric{kind: kind, help: text, labels: []string{"version"}}
-		}
+	at := slices.IndexFunc(args, func(e ast.Expr) bool {
+		text, ok := r.text(e)
+		return ok && strings.HasPrefix(text, r.prefix)
+	})
+	if at < 0 {
 		return
 	}
-	r.add(kind, name, help, labels)
-}
-
-func (r *reader) add(kind string, name, help, labels ast.Expr) {
 	m := metric{kind: kind}
-	var err error
-	if m.name, err = r.text(name); err != nil || !strings.HasPrefix(m.name, r.prefix) {
-		return // not a metric, although it is called gauge
+	m.name, _ = r.text(args[at])
+	if function == "BuildInfo" {
+		m.help, m.labels = buildInfo()
+		r.found = append(r.found, m)
+		return
 	}
-	if m.help, err = r.text(help); err != nil {
-		r.err = fmt.Errorf("help of %s: %w", m.name, err)
+	if at+1 == len(args) {
+		return // the name of a metric that another call makes
 	}
-	if list, ok := labels.(*ast.CompositeLit); ok {
-		for _, element := range list.Elts {
-			label, err := r.text(element)
-			if err != nil {
-				r.err = fmt.Errorf("labels of %s: %w", m.name, err)
-			}
-			m.labels = append(m.labels, label)
-		}
+	var ok bool
+	if m.help, ok = r.text(args[at+1]); !ok {
+		r.err = fmt.Errorf("the help of %s is not a constant text", m.name)
 	}
+	m.labels = r.labels(function, args[at+2:])
 	r.found = append(r.found, m)
 }
 
-// text evaluates a constant string expression.
-func (r *reader) text(e ast.Expr) (string, error) {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		return strconv.Unquote(e.Value)
-	case *ast.ParenExpr:
-		return r.text(e.X)
-	case *ast.BinaryExpr:
-		x, err := r.text(e.X)
-		if err != nil {
-			return "", err
-		}
-		y, err := r.text(e.Y)
-		return x + y, err
-	case *ast.Ident:
-		if value, ok := r.constants[e.Name]; ok && value != e {
-			return r.text(value)
+// kindOf returns the kind of metric that a function makes; empty if it makes none.
+func kindOf(function string) string {
+	name := strings.ToLower(strings.TrimPrefix(function, "New"))
+	for _, kind := range []string{"counter", "gauge", "histogram"} {
+		if strings.HasPrefix(name, kind) {
+			return kind
 		}
 	}
-	return "", errNotConstant
+	if function == "NewDesc" || function == "BuildInfo" {
+		return "gauge"
+	}
+	return ""
+}
+
+// field returns the value of a field of a literal, if it has one.
+func field(literal *ast.CompositeLit, name string) []ast.Expr {
+	for _, element := range literal.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			if key, ok := pair.Key.(*ast.Ident); ok && key.Name == name {
+				return []ast.Expr{pair.Value}
+			}
+		}
+	}
+	return nil
+}
+
+// labels returns the labels among the arguments after the help: a list of them, or, for the
+// functions of package obs, texts. A counter of that package has one label, which its values
+// follow.
+func (r *reader) labels(function string, args []ast.Expr) (labels []string) {
+	if len(args) > 0 {
+		if list, ok := args[0].(*ast.CompositeLit); ok {
+			args = list.Elts
+		} else if function == "CounterVec" {
+			args = args[:1]
+		} else if function != "GaugeVec" {
+			return nil
+		}
+	}
+	for _, arg := range args {
+		if label, ok := r.text(arg); ok {
+			labels = append(labels, label)
+		}
+	}
+	return labels
+}
+
+// buildInfo returns the help and the labels of the metric that obs.BuildInfo makes.
+func buildInfo() (help string, labels []string) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(obs.BuildInfo("build_info", "version"))
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 {
+		return "", nil
+	}
+	for _, label := range families[0].GetMetric()[0].GetLabel() {
+		labels = append(labels, label.GetName())
+	}
+	return families[0].GetHelp(), labels
+}
+
+// text evaluates a constant text, and reports whether the expression is one.
+func (r *reader) text(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil
+	case *ast.BinaryExpr:
+		x, left := r.text(e.X)
+		y, right := r.text(e.Y)
+		return x + y, left && right
+	case *ast.Ident:
+		value, ok := r.constants[e.Name]
+		if !ok || value == e {
+			return "", false
+		}
+		return r.text(value)
+	}
+	return "", false
 }

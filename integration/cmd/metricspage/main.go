@@ -6,7 +6,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,6 +59,3 @@ type metric struct {
 	name, kind, help string
 	labels           []string
 }
-
-// errNotConstant means that an expression is not a constant string.
-var errNotConstant = errors.New("not a constant text")
