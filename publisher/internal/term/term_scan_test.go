@@ -1,9 +1,7 @@
 package term
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,24 +10,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
-
-func TestALostHistoryIsScanned(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.fill("a", 30, false)
-		s.serve(t, 5*time.Second)
-		for n := range int64(30) {
-			s.store.insert("b", n+1, n == 3)
-		}
-		s.store.trim(2)
-		s.serve(t, 5*time.Second)
-		s.published(t)
-		if got := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); got != 1 {
-			t.Errorf("%v recoveries", got)
-		}
-	})
-}
 
 func TestScanIsNotRepeatedAfterItsLeaderIsKilled(t *testing.T) {
 	t.Parallel()
@@ -48,44 +28,6 @@ func TestScanIsNotRepeatedAfterItsLeaderIsKilled(t *testing.T) {
 		// scan.
 		if got := s.topic.count() - first; got > 2 {
 			t.Errorf("the second term published %d events, want the new one and at most one repeated", got)
-		}
-	})
-}
-
-func TestNextLeaderContinuesAnInterruptedScan(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.fill("a", 1000, false)
-		term := s.lead(t)
-		pass(2500 * time.Millisecond)
-		s.kill(term)
-		first := s.topic.count()
-		if first == 0 || first == 1000 {
-			t.Fatalf("killed after %d events, want the scan to be under way", first)
-		}
-
-		s.serve(t, 10*time.Second)
-		s.published(t)
-		// The checkpoint is saved once a second, so the events of the last second are
-		// published again.
-		if repeated := s.topic.count() - 1000; repeated >= first/2 {
-			t.Errorf("%d of %d events are published again", repeated, first)
-		}
-	})
-}
-
-func TestAnOplogShorterThanAScanIsExplained(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.trimOnOpen = true
-		s.store.insert("a", 1, false)
-		term := s.lead(t)
-		err := <-term.result
-		term.abort()
-		if !errors.Is(err, errOplogTooShort) || !Fatal(err) || !strings.Contains(err.Error(), "replSetResizeOplog") {
-			t.Errorf("ended with %v", err)
 		}
 	})
 }
