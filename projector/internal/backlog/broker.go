@@ -27,7 +27,7 @@ func Dial(s sbus.Subscription) func() (Connection, error) {
 	return func() (Connection, error) {
 		client, err := s.NewClient()
 		if err != nil {
-			return nil, err
+			return nil, sbus.Readable(err)
 		}
 		return clientConnection{client, s}, nil
 	}
@@ -38,13 +38,13 @@ func Dial(s sbus.Subscription) func() (Connection, error) {
 func Try(ctx context.Context, s sbus.Subscription) error {
 	connection, err := Dial(s)()
 	if err != nil {
-		return err
+		return sbus.Readable(err)
 	}
 	if pages := connection.Sessions(); pages.More() {
 		_, err = pages.NextPage(ctx)
 	}
 	_ = connection.Close(ctx)
-	return err
+	return sbus.Readable(err)
 }
 
 type clientConnection struct {

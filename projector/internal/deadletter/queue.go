@@ -78,20 +78,20 @@ func (q *clientQueue) open() (err error) {
 func (q *clientQueue) Peek(ctx context.Context, from int64, limit int) ([]Message, error) {
 	peeked, err := q.receiver.PeekMessages(ctx, limit, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
 	if err != nil {
-		return nil, err
+		return nil, sbus.Readable(err)
 	}
 	messages, err := describe(peeked)
 	for i := range messages {
 		messages[i].received = nil
 	}
-	return messages, err
+	return messages, sbus.Readable(err)
 }
 
 func (q *clientQueue) Receive(ctx context.Context, limit int) ([]Message, error) {
 	q.received = true
 	received, err := q.receiver.ReceiveMessages(ctx, limit, nil)
 	if err != nil {
-		return nil, err
+		return nil, sbus.Readable(err)
 	}
 	if len(received) == 0 {
 		// The SDK returns this for a link that has ended (azservicebus, receiver.go).

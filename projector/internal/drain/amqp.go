@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
@@ -26,7 +27,7 @@ func (c amqpConnection) Accept(ctx context.Context, wait time.Duration) (Accepte
 		return Accepted{}, fmt.Errorf("%w: %w", ErrNoSession, err)
 	}
 	if err != nil {
-		return Accepted{}, err
+		return Accepted{}, sbus.Readable(err)
 	}
 	return Accepted{Receiver: s, SessionID: s.SessionID(), LockedUntil: s.LockedUntil()}, nil
 }

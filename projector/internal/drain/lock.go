@@ -72,11 +72,11 @@ func (k *keeper) run(ctx context.Context, lost context.CancelCauseFunc) {
 		}
 		switch sbus.Classify(err) {
 		case sbus.ClassLockLost, sbus.ClassConnectionLost, sbus.ClassFatal, sbus.ClassStopped:
-			lost(fmt.Errorf("%w: renew it: %w", ErrLockLost, err))
+			lost(fmt.Errorf("%w: renew it: %w", ErrLockLost, sbus.Readable(err)))
 			return
 		default:
 		}
-		k.log.Warn().Err(err).Dur("left", time.Until(k.end())).Msg("session lock not renewed; retrying")
+		k.log.Warn().Err(sbus.Readable(err)).Dur("left", time.Until(k.end())).Msg("session lock not renewed; retrying")
 		timer.Reset(max(interval/10, 100*time.Millisecond))
 	}
 }

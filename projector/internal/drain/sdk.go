@@ -40,7 +40,7 @@ func (c *clientConnection) Accept(ctx context.Context, wait time.Duration) (Acce
 		return Accepted{}, fmt.Errorf("%w: %w", ErrNoSession, err)
 	}
 	if err != nil {
-		return Accepted{}, err
+		return Accepted{}, sbus.Readable(err)
 	}
 	return Accepted{Receiver: r, SessionID: r.SessionID(), LockedUntil: r.LockedUntil()}, nil
 }

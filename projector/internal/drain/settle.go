@@ -135,7 +135,7 @@ func (s *settler) run(work context.Context, t settling) {
 		case sbus.ClassNone:
 			return
 		case sbus.ClassLockLost, sbus.ClassConnectionLost, sbus.ClassStopped:
-			s.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, err))
+			s.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, sbus.Readable(err)))
 			return
 		case sbus.ClassBusy:
 			pause = busyWait + poll.After(100*time.Millisecond, time.Second, attempt)
@@ -144,7 +144,7 @@ func (s *settler) run(work context.Context, t settling) {
 		default:
 		}
 		if pause == 0 || attempt == settleAttempts {
-			s.log.Debug().Err(err).Str("operation", t.operation()).Str("messageId", t.message.MessageID).Msg("message not settled; it will be delivered again as a duplicate")
+			s.log.Debug().Err(sbus.Readable(err)).Str("operation", t.operation()).Str("messageId", t.message.MessageID).Msg("message not settled; it will be delivered again as a duplicate")
 			s.left.Store(true)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 // Sender is one connection to the topic. It must be safe for concurrent use; concurrent
@@ -75,7 +76,7 @@ type SendError struct {
 	Err   error
 }
 
-func (e *SendError) Error() string { return e.Fault.String() + ": " + e.Err.Error() }
+func (e *SendError) Error() string { return e.Fault.String() + ": " + sbus.Readable(e.Err).Error() }
 
 // Unwrap gives the SDK's error.
 func (e *SendError) Unwrap() error { return e.Err }
