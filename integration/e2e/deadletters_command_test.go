@@ -81,7 +81,7 @@ func deadLettersAreListedAndDiscarded(t *testing.T) {
 		t.Errorf("the audit has %v", audit)
 	}
 
-	const parked = "parked in counts, generation 1, expression: 1 aggregate"
+	const parked = "parked, expression: 1 aggregate in counts (generation 1)"
 	status := run(0, parked, "status")
 	for _, text := range []string{"projection counts: live, generation 1 in counts", "dead letters, InvalidMessageFormat: 1"} {
 		if !strings.Contains(status, text) {

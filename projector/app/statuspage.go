@@ -133,20 +133,20 @@ func (s *stateTables) generations(ctx context.Context, past *upkeep) ([]statuspa
 func (*stateTables) parked(ctx context.Context, past *upkeep) ([]statuspage.Row, error) {
 	var rows []statuspage.Row
 	for _, k := range past.parkedKinds() {
-		example, err := past.parked.Example(ctx, k.Projection, k.Reason)
+		example, err := past.parked.Example(ctx, k.Projections[0], k.Reason)
 		if err != nil {
 			return nil, err
 		}
-		todo := fmt.Sprintf("mend the cause, then: projector parked retry --projection %s --reason %s", k.Projection, k.Reason)
+		todo := "mend the cause, then: projector parked retry " + k.Flags()
 		if projection.Reason(k.Reason).Resumes() {
 			todo = "nothing: it is retried automatically"
 		}
-		name := k.Projection
+		reason := k.Reason
 		if k.Building {
-			name += " (building)"
+			reason += " (building)"
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{name, k.Reason, strconv.FormatInt(k.Aggregates, 10), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
+			Cells: []string{reason, k.Counts(), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
 			Alarm: true,
 		})
 	}
@@ -196,7 +196,7 @@ func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 				Empty: "No job is running.", Rows: state.rows(state.jobs),
 			},
 			{
-				Name: "Parked aggregates", Columns: []string{"projection", "reason", "aggregates", "for example", "its error", "to do"},
+				Name: "Parked aggregates", Columns: []string{"reason", "aggregates by projection", "for example", "its error", "to do"},
 				Empty: "No aggregate is parked.", Rows: state.rows(state.parked),
 			},
 			{

@@ -124,7 +124,13 @@ func (c *parkedListCommand) runOn(ctx context.Context, e *Environment, s *stored
 	if err != nil {
 		return err
 	}
-	if err := cli.List(e.stdout, c.Output, all.found, parkedColumns(time.Now(), all.entries)); err != nil {
+	columns := parkedColumns(time.Now(), all.entries)
+	if c.JSON() {
+		err = cli.List(e.stdout, c.Output, all.found, columns)
+	} else {
+		err = cli.List(e.stdout, c.Output, byEvent(all.found), together(columns))
+	}
+	if err != nil {
 		return err
 	}
 	switch {
@@ -147,6 +153,46 @@ func (f parkedFilter) checkProjection(ctx context.Context, s *stored) error {
 	}
 	_, err := projectionName{f.Projection}.entry(ctx, s)
 	return err
+}
+
+// byEvent groups markers: those of one aggregate with the same event and reason are one group,
+// because one event can fail in several projections. The order is that of the first of each.
+func byEvent(found []park.Listed) [][]park.Listed {
+	type key struct {
+		aggregate, reason string
+		event             int64
+		discarded         bool
+	}
+	at := map[key]int{}
+	var groups [][]park.Listed
+	for _, m := range found {
+		of := key{m.AggregateID, m.Reason, m.EventID, m.Discarded != nil}
+		i, ok := at[of]
+		if !ok {
+			i = len(groups)
+			at[of], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], m)
+	}
+	return groups
+}
+
+// together makes the columns of a group from those of its markers: a cell has each different text
+// once.
+func together(columns func(park.Listed) []cli.Field) func([]park.Listed) []cli.Field {
+	return func(group []park.Listed) []cli.Field {
+		fields := columns(group[0])
+		for i := range fields {
+			texts := []string{fields[i].Text}
+			for _, m := range group[1:] {
+				if text := columns(m)[i].Text; !slices.Contains(texts, text) {
+					texts = append(texts, text)
+				}
+			}
+			fields[i].Text = strings.Join(texts, ", ")
+		}
+		return fields
+	}
 }
 
 // parkedColumns are the columns of a list; ages are relative to now.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/health"
@@ -13,12 +14,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// ParkedKind is a generation with a reason for which aggregates are parked in it.
+// ParkedKind is a reason for which aggregates are parked, with the projections in which they are.
+// One event that fails in several projections is one kind.
 type ParkedKind struct {
-	Projection, Reason string
-	// Building is set for the generation that is being built. Readers do not see it yet.
-	Building   bool
-	Aggregates int64
+	Reason string
+	// Building is set for generations that are being built. Readers do not see them yet.
+	Building bool
+	// Projections are sorted, and Aggregates has the number of parked aggregates of each.
+	Projections []string
+	Aggregates  []int64
 }
 
 // ParkedKinds returns the kinds of parked aggregates of the projections' live and building
@@ -26,7 +30,7 @@ type ParkedKind struct {
 // are not up to date anyway, and nothing retries the aggregates.
 func ParkedKinds(counts map[park.Group]int64, entries map[string]*catalog.Entry) []ParkedKind {
 	groups := slices.SortedFunc(maps.Keys(counts), func(a, b park.Group) int {
-		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Generation, b.Generation))
+		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Generation, b.Generation))
 	})
 	var kinds []ParkedKind
 	for _, g := range groups {
@@ -35,46 +39,72 @@ func ParkedKinds(counts map[park.Group]int64, entries map[string]*catalog.Entry)
 			continue
 		}
 		building := e.Building != nil && e.Building.Generation == number
-		if building || e.Live != nil && e.Live.Generation == number {
-			kinds = append(kinds, ParkedKind{Projection: g.Projection, Reason: g.Reason, Building: building, Aggregates: counts[g]})
+		if !building && (e.Live == nil || e.Live.Generation != number) {
+			continue
 		}
+		at := slices.IndexFunc(kinds, func(k ParkedKind) bool { return k.Reason == g.Reason && k.Building == building })
+		if at < 0 {
+			at = len(kinds)
+			kinds = append(kinds, ParkedKind{Reason: g.Reason, Building: building})
+		}
+		kinds[at].Projections = append(kinds[at].Projections, g.Projection)
+		kinds[at].Aggregates = append(kinds[at].Aggregates, counts[g])
 	}
 	return kinds
+}
+
+// Counts lists the projections with their numbers of parked aggregates.
+func (k *ParkedKind) Counts() string {
+	each := make([]string, len(k.Projections))
+	for i, of := range k.Projections {
+		each[i] = fmt.Sprintf("%s: %d", of, k.Aggregates[i])
+	}
+	return strings.Join(each, ", ")
+}
+
+// Flags select the kind in the commands about parked aggregates.
+func (k *ParkedKind) Flags() string {
+	if len(k.Projections) > 1 {
+		return "--reason " + k.Reason
+	}
+	return fmt.Sprintf("--projection %s --reason %s", k.Projections[0], k.Reason)
 }
 
 // ParkedConditions says which aggregates of the projections are parked.
 func ParkedConditions(kinds []ParkedKind) []health.Condition {
 	found := make([]health.Condition, 0, len(kinds))
-	for _, k := range kinds {
-		verb := "are"
-		if k.Aggregates == 1 {
-			verb = "is"
-		}
-		subject, in, effect := k.Projection+" "+k.Reason, "projection", "so their read models are not up to date"
+	for i := range kinds {
+		k := &kinds[i]
+		subject, in, effect := k.Reason, "projection", "so their read models are not up to date"
 		if k.Building {
 			subject, in, effect = subject+" building", "the building generation of projection", "which readers do not see yet"
 		}
-		found = append(found, health.Condition{
-			Name: "parked", Subject: subject, State: health.Degraded,
-			Text:   fmt.Sprintf("%s %s parked in %s %s (%s), %s", cli.Count(k.Aggregates, "aggregate"), verb, in, k.Projection, k.Reason, effect),
-			Remedy: parkedRemedy(k.Projection, k.Reason),
-		})
+		text := fmt.Sprintf("aggregates are parked in %ss (%s), %s", in, k.Counts(), effect)
+		if len(k.Projections) == 1 {
+			verb := "are"
+			if k.Aggregates[0] == 1 {
+				verb = "is"
+			}
+			text = fmt.Sprintf("%s %s parked in %s %s, %s", cli.Count(k.Aggregates[0], "aggregate"), verb, in, k.Projections[0], effect)
+		}
+		found = append(found, health.Condition{Name: "parked", Subject: subject, State: health.Degraded, Text: text, Remedy: parkedRemedy(k)})
 	}
 	return found
 }
 
 // parkedRemedy is what a person does about parked aggregates.
-func parkedRemedy(of, reason string) string {
-	list := fmt.Sprintf("\"projector parked list --projection %s --reason %s\" shows each with its error.", of, reason)
-	if projection.Reason(reason).Seldom() {
-		return list + fmt.Sprintf(" Mend the cause: they are retried automatically within an hour, and by \"projector parked retry --projection %s --reason %s\" at once.", of, reason)
+func parkedRemedy(k *ParkedKind) string {
+	reason := projection.Reason(k.Reason)
+	list := fmt.Sprintf("\"projector parked list %s\" shows each with its error.", k.Flags())
+	if reason.Seldom() {
+		return list + fmt.Sprintf(" Mend the cause: they are retried automatically within an hour, and by \"projector parked retry %s\" at once.", k.Flags())
 	}
-	if projection.Reason(reason).Resumes() {
+	if reason.Resumes() {
 		return list + " They are retried automatically."
 	}
 	damaged := ""
-	if r := projection.Reason(reason); r == projection.ReasonOperation || r == projection.ReasonRejected {
+	if reason == projection.ReasonOperation || reason == projection.ReasonRejected {
 		damaged = " (a document that was damaged by hand: repair it, or delete it and run \"projector verify --repair\")"
 	}
-	return list + fmt.Sprintf(" Mend the cause%s, then \"projector parked retry --projection %s --reason %s\".", damaged, of, reason)
+	return list + fmt.Sprintf(" Mend the cause%s, then \"projector parked retry %s\".", damaged, k.Flags())
 }

@@ -298,13 +298,7 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 	for _, j := range view.Jobs {
 		p.line(0, "job %s: %s", j.ID, progressOf(j))
 	}
-	for _, k := range view.Parked {
-		discarded := ""
-		if k.Discarded {
-			discarded = ", discarded"
-		}
-		p.line(0, "parked in %s, generation %d, %s%s: %s", k.Projection, k.Generation, k.Reason, discarded, cli.Count(k.Aggregates, "aggregate"))
-	}
+	p.parked(view.Parked)
 	for _, reason := range slices.Sorted(maps.Keys(view.DeadLetters)) {
 		p.line(0, "dead letters, %s: %d", reason, view.DeadLetters[reason])
 	}
@@ -315,6 +309,30 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
+}
+
+// parked prints a line for each reason, with the projections.
+func (p printer) parked(counts []parkedStatus) {
+	type kind struct {
+		reason    string
+		discarded bool
+	}
+	lines := map[kind]string{}
+	for _, k := range counts {
+		of := kind{k.Reason, k.Discarded}
+		if lines[of] == "" {
+			lines[of] = "parked, " + k.Reason + ": "
+			if k.Discarded {
+				lines[of] = "discarded, " + k.Reason + ": "
+			}
+		} else {
+			lines[of] += ", "
+		}
+		lines[of] += fmt.Sprintf("%s in %s (generation %d)", cli.Count(k.Aggregates, "aggregate"), k.Projection, k.Generation)
+	}
+	for _, line := range slices.Sorted(maps.Values(lines)) {
+		p.line(0, "%s", line)
+	}
 }
 
 // progressOf describes the state of a job and what it has done.
