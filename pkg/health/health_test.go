@@ -242,6 +242,9 @@ func TestTogetherNamesACommonConditionOnce(t *testing.T) {
 	if v.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", v, want)
 	}
+	if v := health.Together(nil, []health.Report{report("a", parked)}, "parked"); v.State != health.OK {
+		t.Errorf("the command finds nothing parked, and says: %s", v)
+	}
 	if v := health.Together(nil, []health.Report{report("a", refused), report("b", refused)}); v.State != health.NotReady {
 		t.Errorf("no process is ready: %s", v)
 	}

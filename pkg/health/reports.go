@@ -129,13 +129,17 @@ func (r *Reports) List(ctx context.Context) ([]Report, error) {
 
 // Together makes the verdict on a service of the conditions that a command has found, and of
 // the reports of the processes. A condition of several processes is named once, with the
-// processes. The service is [NotReady] only if no process is ready.
-func Together(found []Condition, reports []Report) Verdict {
+// processes. The service is [NotReady] only if no process is ready. own are the names of the
+// conditions that the command has looked for itself: reports of them are older, and left out.
+func Together(found []Condition, reports []Report, own ...string) Verdict {
 	all := slices.Clone(found)
 	ready := len(reports) == 0 || slices.ContainsFunc(reports, func(r Report) bool { return r.Verdict.State != NotReady })
 	from := map[[2]string][]string{}
 	for _, r := range reports {
 		for _, c := range r.Verdict.Conditions {
+			if slices.Contains(own, c.Name) {
+				continue
+			}
 			if ready && c.State == NotReady {
 				c.State = Degraded
 			}
@@ -145,8 +149,8 @@ func Together(found []Condition, reports []Report) Verdict {
 	}
 	v := Judge(all)
 	for i, c := range v.Conditions {
-		own := slices.ContainsFunc(found, func(f Condition) bool { return f.key() == c.key() })
-		if by := from[c.key()]; !own && len(by) > 0 {
+		mine := slices.ContainsFunc(found, func(f Condition) bool { return f.key() == c.key() })
+		if by := from[c.key()]; !mine && len(by) > 0 {
 			v.Conditions[i].Text += " (reported by " + strings.Join(by, ", ") + ")"
 		}
 	}

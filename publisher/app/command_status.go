@@ -114,7 +114,11 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	}
 	reports, err := health.NewReports(s.state, "publisher", c.Stream.Name).List(ctx)
 	note("health", err)
-	found.Verdict = health.Together(found.conditions(c.Election.Kind != config.ElectionNone), reports)
+	var own []string
+	if found.Quarantined != nil {
+		own = append(own, conditionQuarantined)
+	}
+	found.Verdict = health.Together(found.conditions(c.Election.Kind != config.ElectionNone), reports, own...)
 	return found
 }
 

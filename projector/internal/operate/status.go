@@ -188,10 +188,12 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	maps.DeleteFunc(own, func(_ string, entry *catalog.Entry) bool { return entry.Pipeline != p.Pipeline })
 	conditions = append(conditions, catalog.BuildConditions(own)...)
 	conditions = append(conditions, ParkedConditions(ParkedKinds(parked, own))...)
-	if p.Pipeline == e.Config.Pipeline().String() {
+	looked := []string{"parked", "build-failed"}
+	if p.Pipeline == e.Config.Pipeline().String() && deadLetters != nil {
 		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
+		looked = append(looked, "dead-letters")
 	}
-	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports)
+	p.Verdict = health.Together(append(conditions, silentConditions(p.Pods, reports)...), reports, looked...)
 	return nil
 }
 
