@@ -235,6 +235,14 @@ func changedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 		t.Errorf("the rebuild was followed with\n%s", stdout)
 	}
 	s.live("tallies", 2)
+	declared := "--projections=" + file
+	if stdout, _ := s.projectorCommand(0, "projections", "watch", "--until-live", declared); !strings.HasPrefix(stdout, "projection tallies: generation ") || !strings.HasSuffix(stdout, " is live\n") {
+		t.Errorf("the declared definition is live, and the command prints\n%s", stdout)
+	}
+	other := "--projections=" + s.projectionsFile("projections:\n"+tally("tallies", "tallies", 3))
+	if stdout, stderr := s.projectorCommand(1, "projections", "watch", "tallies", "--until-live", "--timeout=1s", other); !strings.Contains(stdout, "no projector has declared this definition yet") || !strings.Contains(stderr, "not live after 1s (--timeout)") {
+		t.Errorf("another definition is awaited with\n%s%s", stdout, stderr)
+	}
 	s.startProjector(2)
 	s.await("the new definition declared", func() bool {
 		e := s.entry("tallies")

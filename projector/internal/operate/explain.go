@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -22,12 +23,14 @@ import (
 // explainCommand shows for each event of an aggregate what it did to the read models.
 type explainCommand struct {
 	cli.Output
-	Aggregate  string   `name:"aggregate" placeholder:"ID" help:"The aggregate to explain."`
-	Projection []string `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all."`
-	From       string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport, also compressed by gzip."`
-	First      int      `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
-	Last       int      `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
-	Until      *int64   `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
+	Aggregate  string    `name:"aggregate" placeholder:"ID" help:"The aggregate to explain."`
+	Projection []string  `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all."`
+	From       string    `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport, also compressed by gzip."`
+	First      int       `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
+	Last       int       `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
+	Until      *int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
+	At         time.Time `name:"at" placeholder:"TIME" help:"Stop before the first event whose time is later, such as 2026-03-01T12:00:00Z: the read model as it was."`
+	Document   bool      `name:"document" help:"Print the document alone, as Extended JSON; null if there is none."`
 }
 
 // Bounds of the number of explained events.
@@ -54,6 +57,7 @@ func (c *explainCommand) Validate() error {
 		p.Require(n >= 0 && n <= maxExplained, "%s is %d: use 1 to %d", flag, n, maxExplained)
 	}
 	p.Require(c.Until == nil || *c.Until >= 0, "--until is negative: use the id of an event")
+	p.Require(!c.Document || !c.JSON(), "--document and --output=json exclude each other: the document is JSON")
 	return errors.Join(p...)
 }
 
@@ -119,7 +123,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 		if ev.AggregateID != c.Aggregate {
 			return nil
 		}
-		if c.Until != nil && ev.EventID > *c.Until || c.First > 0 && read == int64(c.First) {
+		if c.Until != nil && ev.EventID > *c.Until || !c.At.IsZero() && ev.Timestamp.After(c.At) || c.First > 0 && read == int64(c.First) {
 			partial = true
 			return errEnough
 		}
@@ -132,6 +136,9 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 	if err := c.read(ctx, e, visit); err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
+	if read == 0 && partial {
+		return fmt.Errorf("aggregate %q had no event at that time: its first event is later", c.Aggregate)
+	}
 	if read == 0 {
 		return fmt.Errorf("%s has no event of aggregate %q: check the id", cmp.Or(c.From, "the event store"), c.Aggregate)
 	}
@@ -140,6 +147,12 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 		if results[i], err = x.result(partial); err != nil {
 			return err
 		}
+	}
+	if c.Document {
+		if len(results) > 1 {
+			return fmt.Errorf("--document prints one read model, and there are %d: choose one by --projection", len(results))
+		}
+		return cli.PrintJSON(e.stdout, results[0].Document)
 	}
 	if c.JSON() {
 		return cli.PrintJSON(e.stdout, results)

@@ -11,18 +11,37 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
 type projectionsWatchCommand struct {
-	projectionName
+	Name      string        `arg:"" optional:"" help:"The projection; it can be left out with --until-live."`
+	UntilLive bool          `name:"until-live" help:"Wait until the declared definition of the projection, or of all declared projections, is live. Exits with status 1 if a build fails, is cancelled or waits for a person."`
+	Timeout   time.Duration `name:"timeout" default:"15m" help:"Longest time to wait with --until-live."`
+}
+
+func (*projectionsWatchCommand) needs() config.Part { return config.PartMongoDB }
+
+// Validate checks the flags. kong calls it.
+func (c *projectionsWatchCommand) Validate() error {
+	switch {
+	case c.Name == "" && !c.UntilLive:
+		return errors.New("no projection: name one, or use --until-live for all declared ones")
+	case c.Timeout <= 0:
+		return fmt.Errorf("--timeout is %s: use more than 0", c.Timeout)
+	}
+	return nil
 }
 
 func (c *projectionsWatchCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
+	if c.UntilLive {
+		return c.awaitLive(ctx, e, s)
+	}
 	w := Watch{
 		Name: c.Name, Every: commandPoll, Out: e.stdout, Bars: e.stderr, Terminal: cli.IsTerminal(e.stderr),
-		Entry: func(ctx context.Context) (*catalog.Entry, error) { return c.entry(ctx, s) },
+		Entry: func(ctx context.Context) (*catalog.Entry, error) { return projectionName{c.Name}.entry(ctx, s) },
 		Job:   s.jobs.Get,
 	}
 	return w.Run(ctx)
