@@ -116,7 +116,7 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	note("health", err)
 	var own []string
 	if found.Quarantined != nil {
-		own = append(own, conditionQuarantined)
+		own = append(own, "quarantined")
 	}
 	found.Verdict = health.Together(found.conditions(c.Election.Kind != config.ElectionNone), reports, own...)
 	return found

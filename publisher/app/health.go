@@ -42,9 +42,6 @@ func watchInventory(h *health.Health, counter *inventory.Counter) {
 	})
 }
 
-// conditionQuarantined is the name of the condition that the quarantine has records.
-const conditionQuarantined = "quarantined"
-
 // quarantineConditions is the condition that the quarantine has records.
 func quarantineConditions(records int64) []health.Condition {
 	if records == 0 {
@@ -58,7 +55,7 @@ func quarantineConditions(records int64) []health.Condition {
 		count = "at least " + count
 	}
 	return []health.Condition{{
-		Name: conditionQuarantined, State: health.Degraded,
+		Name: "quarantined", State: health.Degraded,
 		Text:   fmt.Sprintf("%s could not be published and %s in the quarantine", count, verb),
 		Remedy: "\"publisher quarantine list\" shows each with its error. Correct them in the event store, then \"publisher republish --quarantine\".",
 	}}
