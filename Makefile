@@ -171,6 +171,11 @@ verify: ## Build every module by itself, without the workspace
 		echo "build $$module"; (cd $$module && CGO_ENABLED=0 GOWORK=off go build ./...) || exit 1; \
 	done
 
+.PHONY: llms
+llms: ## Write the index of the documentation for language models to llms.txt, and all pages as one file to dist/
+	@LC_ALL=C hack/llms.sh >llms.txt
+	@mkdir -p dist && LC_ALL=C hack/llms.sh --full >dist/llms-full.txt
+
 .PHONY: chart-lint
 chart-lint: $(BIN)/helm ## Lint the chart with every set of values
 	@for values in charts/penstock/ci/*.yaml; do $(BIN)/helm lint --strict --quiet charts/penstock -f $$values || exit 1; done
