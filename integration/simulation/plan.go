@@ -53,6 +53,9 @@ type Plan struct {
 	// Poison, Unreadable, Large and Late are how many such events each writer writes. A late
 	// event is stored after the next one of its aggregate.
 	Poison, Unreadable, Large, Late int
+	// Archives is how often each writer writes a snapshot of an aggregate and deletes its events
+	// before it.
+	Archives int
 	// FromZero numbers the events of each aggregate from 0 instead of 1.
 	FromZero bool
 	// Wallets makes a fourth of the aggregates wallets. The others are accounts.
@@ -135,9 +138,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, from 0 %v, wallets %v, moves %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, archives %d, from 0 %v, wallets %v, moves %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
-		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.FromZero, p.Wallets, p.Moves, len(p.Faults), beside)
+		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Archives, p.FromZero, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -227,6 +230,9 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		for range 1 + r.IntN(5) {
 			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(time.Minute))), Kind: lateness, Process: r.IntN(6), Way: r.IntN(16)})
 		}
+	}
+	if r := rand.New(rand.NewPCG(seed, 0x61726368697665)); r.IntN(3) == 0 {
+		p.Archives = 1 + r.IntN(10)
 	}
 	p.Split = rand.New(rand.NewPCG(seed, 0x73706c6974)).IntN(4) == 0
 	p.Sharded = rand.New(rand.NewPCG(seed, 0x73686172646564)).IntN(6) == 0

@@ -48,6 +48,8 @@ const projectionsTemplate = `projections:
         set: {version: "VERSION", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
         inc: {count: "1", sum: payload.amount}
         push: {seen: eventId}
+      Snapshotted:
+        set: {version: "VERSION", person: payload.name, chain: payload.amount, count: "1", sum: payload.amount, seen: "[eventId]"}
       Poison:
         inc: {sum: payload.amount + 1}
       Closed:
@@ -57,6 +59,7 @@ const projectionsTemplate = `projections:
     on:
       Opened: {inc: {opened: "1"}, set: {person: payload.name}}
       Added: {inc: {count: "1", sum: payload.amount}}
+      Snapshotted: {set: {opened: "1", count: payload.amount, sum: payload.amount, poisoned: "0", closed: "0", person: payload.name}}
       Poison: {inc: {poisoned: "1"}}
       Closed: {inc: {closed: "1"}}
 `
@@ -109,6 +112,8 @@ func foldLedger(version int, events []storedEvent) expected {
 				d["person"] = ev.Payload["name"]
 			}
 			e.document = d
+		case snapshot:
+			e.document = bson.M{"version": int64(version), "person": ev.Payload["name"], "chain": amount, "count": int64(1), "sum": amount, "seen": bson.A{ev.EventID}}
 		case "Poison":
 			if !corrected(ev) {
 				e.parked = ev.EventID
@@ -146,6 +151,9 @@ func foldTally(_ int, events []storedEvent) expected {
 			add("count", 1)
 			amount, _ := plain(ev.Payload["amount"]).(int64)
 			add("sum", amount)
+		case snapshot:
+			amount := plain(ev.Payload["amount"])
+			e.document = bson.M{"opened": int64(1), "count": amount, "sum": amount, "poisoned": int64(0), "closed": int64(0), "person": ev.Payload["name"]}
 		case "Poison":
 			add("poisoned", 1)
 		case "Closed":

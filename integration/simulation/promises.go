@@ -126,11 +126,11 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 		event     int64
 	}
 	// The order of late events and of those that the topic has refused, and the events that
-	// operators have skipped, do not count: a rank is the number of an event among the others of
+	// operators have skipped or archived, do not count: a rank is the number of an event among the others of
 	// its aggregate; 0 if it does not count.
 	ranks := make(map[key]int64)
 	for i := range o.written {
-		if c := &o.written[i]; c.late || o.world.refused[c.messageID()] || o.world.skipped(c) {
+		if c := &o.written[i]; c.late || o.world.refused[c.messageID()] || o.world.skipped(c) || o.world.isArchived(c) {
 			ranks[key{c.aggregate, c.event}] = 0
 		}
 	}
@@ -164,7 +164,7 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 	for i := range o.written {
 		c := &o.written[i]
 		id := c.messageID()
-		if (c.late || o.world.refused[id]) && !o.world.skipped(c) && !o.world.isErased(c.aggregate) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
+		if (c.late || o.world.refused[id]) && !o.world.skipped(c) && !o.world.isErased(c.aggregate) && !o.world.isArchived(c) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
 			findings = append(findings, id+" was stored late, or refused at first, and is not published")
 		}
 	}
@@ -213,7 +213,7 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 			}
 			return -1
 		})
-		if i == len(saved) || o.world.skipped(&c) || o.world.isDeleted(c.aggregate) {
+		if i == len(saved) || o.world.skipped(&c) || o.world.isDeleted(c.aggregate) || o.world.isArchived(&c) {
 			continue
 		}
 		if o.world.refused[c.messageID()] {

@@ -27,6 +27,8 @@ const viewsTemplate = `views:
           Opened | Added:
             set: {version: "VERSION", person: payload.name, group: "'g' + string(payload.amount % 3)", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
             inc: {count: "1"}
+          Snapshotted:
+            set: {version: "VERSION", person: payload.name, group: "'g' + string(payload.amount % 3)", chain: payload.amount, count: "1"}
           Poison:
             inc: {count: payload.amount + 1}
           Closed:
@@ -47,6 +49,8 @@ const viewsTemplate = `views:
         on:
           Opened | Added:
             push: {seen: "{'step': eventId, 'of': aggregateId}"}
+          Snapshotted:
+            set: {seen: "[{'step': eventId, 'of': aggregateId}]"}
           Closed:
             delete: true
         totals:
@@ -57,7 +61,7 @@ const viewsTemplate = `views:
         key: "'s' + string(state.amount % 3)"
         keep: fields
         on:
-          Opened | Added:
+          Opened | Added | Snapshotted:
             set: {of: aggregateId, amount: payload.amount}
           Closed:
             delete: true
@@ -103,6 +107,11 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 				part["count"] = part["count"].(int64) + 1
 				part["group"], part["version"] = "g"+strconv.FormatInt(amount%3, 10), int64(version)
 				part["person"] = ev.Payload["name"]
+			case snapshot:
+				seen = []int64{ev.EventID}
+				if !parked {
+					part = bson.M{"chain": amount, "count": int64(1), "group": "g" + strconv.FormatInt(amount%3, 10), "version": int64(version), "person": ev.Payload["name"]}
+				}
 			case "Poison":
 				if parked = parked || !corrected(ev); !parked {
 					part["count"] = part["count"].(int64) + amount + 1

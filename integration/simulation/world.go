@@ -84,6 +84,8 @@ type World struct {
 	corrected map[string][]int64
 	// erasures are the aggregates that persons want to have erased.
 	erasures map[string]erased
+	// archived are the aggregates whose events were deleted, each with the snapshot that is kept.
+	archived map[string]int64
 	// changing is held by the fault that changes the definition.
 	changing sync.Mutex
 	// restored says that read models are of an earlier time than their events or their catalog,
@@ -108,12 +110,15 @@ var prefixes = []string{"", "second-"}
 
 // newWorld prepares one pipeline of the servers.
 func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
-	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, struck: make(map[string]int), met: make(map[uint64]bool), lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64), erasures: make(map[string]erased)}
+	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, struck: make(map[string]int), met: make(map[uint64]bool), lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64), erasures: make(map[string]erased), archived: make(map[string]int64)}
 	if _, err := w.events().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}
 	for version := 1; version <= 2*definitions; version++ {
 		projections, views := projectionsFiles(prefix, version, p.Moves)
+		if p.Archives > 0 {
+			projections = withSnapshots(projections)
+		}
 		if err := os.WriteFile(w.projections(version), []byte(projections+views), 0o600); err != nil {
 			return nil, err
 		}

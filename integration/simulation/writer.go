@@ -23,6 +23,8 @@ type writer struct {
 	// newest is the last event id of each aggregate, and open says whether it is open.
 	newest map[string]int64
 	open   map[string]bool
+	// poisoned are the aggregates with a poison event.
+	poisoned map[string]bool
 
 	mu sync.Mutex
 	// written are the acknowledged events, in order.
@@ -48,7 +50,7 @@ func (c *commit) messageID() string { return fmt.Sprintf("%s/%d", c.aggregate, c
 func newWriter(w *World, number int) *writer {
 	return &writer{
 		world: w, random: rand.New(rand.NewPCG(w.plan.Seed, 0x777269746572+uint64(number))),
-		prefix: string(rune('a' + number)), newest: make(map[string]int64), open: make(map[string]bool),
+		prefix: string(rune('a' + number)), newest: make(map[string]int64), open: make(map[string]bool), poisoned: make(map[string]bool),
 	}
 }
 
@@ -58,6 +60,8 @@ func (w *writer) run(ctx context.Context) {
 	end := time.Now().Add(p.Length)
 	// The special events are spread over the history.
 	special := make(map[int]string)
+	archives := &archiver{writer: w, random: rand.New(rand.NewPCG(p.Seed, 0x61726368697665+uint64(w.prefix[0])))}
+	defer archives.deleting.Wait()
 	steps := max(int(p.Length/p.Pause), 1)
 	for _, of := range []struct {
 		kind  string
@@ -67,12 +71,20 @@ func (w *writer) run(ctx context.Context) {
 			special[w.random.IntN(steps)] = of.kind
 		}
 	}
+	for range p.Archives {
+		// From a source of its own, so that the other special events stay where they are.
+		if step := archives.random.IntN(steps); special[step] == "" {
+			special[step] = snapshot
+		}
+	}
 	for step := 0; time.Now().Before(end); step++ {
 		switch kind := special[step]; kind {
 		case "":
 			w.write(ctx, w.random.IntN(10) == 0, "")
 		case "late":
 			w.writeLate(ctx)
+		case snapshot:
+			archives.archive(ctx)
 		default:
 			w.write(ctx, false, kind)
 		}
@@ -200,7 +212,10 @@ func (w *writer) eventType(id, kind string) string {
 		w.open[id] = true
 		return "Opened"
 	case kind == "Poison":
+		w.poisoned[id] = true
 		return "Poison"
+	case kind == snapshot:
+		return snapshot
 	case w.random.IntN(40) == 0:
 		w.open[id] = false
 		return "Closed"

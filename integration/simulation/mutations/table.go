@@ -195,6 +195,29 @@ var Table = []Mutation{
 		New:  "case ev.EventID < v:\n",
 	},
 	{
+		Name:  "a history without its first event begins at any event",
+		File:  "projector/internal/projection/snapshot.go",
+		Old:   "if slices.Contains(p.snapshots, stored.EventType) {",
+		New:   "if p.HasSnapshots() {",
+		Blind: "events before another event than a snapshot are gone only while they are archived, and the snapshot that follows sets everything again",
+		Test:  "projector/internal/history TestHistoryWithoutItsFirstEventIsParked",
+	},
+	{
+		Name:  "a read model that lacks archived events does not begin anew",
+		File:  "projector/internal/engine/repair.go",
+		Old:   "if err != nil || first == nil || u.target",
+		New:   "if err != nil || first == nil || u.watermark > u.NoEvent() || u.target",
+		Blind: "a projector must lack events when they are archived; in 4 histories that archive events, none did",
+		Test:  "projector/internal/engine TestHistoryBeginsAnewWithASnapshot",
+	},
+	{
+		Name:  "a verification misses the archived events of a history",
+		File:  "projector/internal/history/judge.go",
+		Found: 4,
+		Old:   "j.before = j.target.Projection.BeginsAt(ev, j.unit.FirstEvent()) - 1",
+		New:   "j.before = j.unit.NoEvent()",
+	},
+	{
 		Name: "a missing event is skipped",
 		File: "projector/internal/engine/process.go",
 		Old:  "case ev.EventID != v+1 && (ev.EventID != u.begin",
@@ -413,7 +436,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/build.go",
 		Old:   "case found.Archived > b.Allowed.Archived:",
 		New:   "case found.Archived > b.Allowed.Archived+1<<40:",
-		Blind: "no history removes events from the event store",
+		Blind: "no history removes all events of an aggregate but to erase it",
 		Test:  "projector/internal/catalog TestReadModelsWithoutEventsPreventThePromotion",
 	},
 	{
