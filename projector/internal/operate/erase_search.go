@@ -202,7 +202,7 @@ func (r *erasing) match(document bson.Raw) (h hit) {
 		case bson.TypeString:
 			h = h.or(r.matchText(value.StringValue()))
 		default:
-			text, number := scalar(value)
+			text, number := scalar(value, r.fields.UUIDs)
 			h.value = h.value || slices.Contains(r.Value, text)
 			// Every document has numbers, so one counts only in a field that has ids of aggregates.
 			h.id = h.id || text == r.Aggregate && (!number || key == r.fields.AggregateID || key == "rawAggregateId")
@@ -220,8 +220,9 @@ func (r *erasing) matchText(text string) hit {
 	}
 }
 
-// scalar returns a number, an ObjectId or a UUID as a person writes it; empty for other values.
-func scalar(v bson.RawValue) (text string, number bool) {
+// scalar returns a number, an ObjectId or a UUID as a person writes it; empty for other values. older
+// is the order of the bytes of older UUIDs.
+func scalar(v bson.RawValue, older event.UUIDRepresentation) (text string, number bool) {
 	const uuidBytes = 16
 	switch v.Type {
 	case bson.TypeInt32, bson.TypeInt64:
@@ -233,8 +234,12 @@ func scalar(v bson.RawValue) (text string, number bool) {
 	case bson.TypeObjectID:
 		return v.ObjectID().Hex(), false
 	case bson.TypeBinary:
-		if subtype, data := v.Binary(); subtype == bson.TypeBinaryUUID && len(data) == uuidBytes {
+		switch subtype, data := v.Binary(); {
+		case len(data) != uuidBytes:
+		case subtype == bson.TypeBinaryUUID:
 			return event.FormatUUID([uuidBytes]byte(data)), false
+		case subtype == bson.TypeBinaryUUIDOld && older.Ordered():
+			return event.FormatUUID(older.Reorder([uuidBytes]byte(data))), false
 		}
 	}
 	return "", false

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
@@ -131,7 +132,7 @@ func (w *people) otherText() string {
 	}
 	kind, data, err := bson.MarshalValue(w.other())
 	w.check(err)
-	text, _ := scalar(bson.RawValue{Type: kind, Value: data})
+	text, _ := scalar(bson.RawValue{Type: kind, Value: data}, "")
 	return text
 }
 
@@ -442,6 +443,21 @@ func TestWordsOfAnIDAreFound(t *testing.T) {
 	for text, want := range map[string]int{"7": 0, `aggregate "7"`: 11, "7 events": -1} {
 		if at := wordIn(text, "7"); at != want {
 			t.Errorf("%q: %d, want %d", text, at, want)
+		}
+	}
+}
+
+// TestSearchKnowsOlderUUIDs searches a document for the id of an aggregate, as a UUID of subtype 3.
+func TestSearchKnowsOlderUUIDs(t *testing.T) {
+	t.Parallel()
+	const id = "00112233-4455-6677-8899-aabbccddeeff"
+	uuid := [16]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
+	for _, order := range []event.UUIDRepresentation{event.CSharpLegacy, event.JavaLegacy, event.PythonLegacy, ""} {
+		stored := order.Reorder(uuid)
+		document := testkit.Raw(bson.D{{Key: "person", Value: bson.Binary{Subtype: bson.TypeBinaryUUIDOld, Data: stored[:]}}})
+		r := &erasing{eraseCommand: &eraseCommand{Aggregate: id}, fields: event.Fields{UUIDs: order}}
+		if h := r.match(document); h.id != order.Ordered() {
+			t.Errorf("%q: found %v", order, h.id)
 		}
 	}
 }
