@@ -36,8 +36,10 @@ type eventStore struct {
 	timeFault func() error
 	// trimOnOpen empties the oplog whenever a stream is opened.
 	trimOnOpen bool
-	page       int
-	noops      int
+	// hang lets the pages of scans wait for the end of their context.
+	hang  bool
+	page  int
+	noops int
 	// generation counts the collections that have had the name, of which only the last one
 	// can be scanned; absent means that none has it now.
 	generation int
@@ -286,6 +288,10 @@ func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		if err := s.readFault(); err != nil {
 			return nil, err
 		}
+	}
+	if s.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	index := slices.DeleteFunc(slices.Clone(s.log), func(e storedEvent) bool { return e.ends() || e.generation < s.generation })
 	for i := range index {
