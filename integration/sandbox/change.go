@@ -181,7 +181,11 @@ func (r *run) replace(ctx context.Context, process *harness.Process) error {
 	if err != nil {
 		return err
 	}
-	return started.AwaitReady(ctx)
+	if err := started.AwaitReady(ctx); err != nil {
+		return err
+	}
+	r.opts.View.Note(statusPage(started))
+	return nil
 }
 
 // look reads the states of the rebuilds by the projector's commands, and shows them.

@@ -138,13 +138,5 @@ func (m *monitor) status() Status {
 	for _, n := range m.duplicates {
 		s.DuplicatesMet += n
 	}
-	for _, process := range m.pipeline.Running() {
-		s.Pages = append(s.Pages, Page{Service: process.Name, URL: statusPage(process)})
-		if strings.HasPrefix(process.Name, publisherPrefix) {
-			s.Publishers++
-		} else {
-			s.Projectors++
-		}
-	}
 	return s
 }

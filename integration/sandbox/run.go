@@ -249,6 +249,9 @@ func (r *run) startServices(ctx context.Context) error {
 	if err := r.pipeline.AwaitReady(ctx); err != nil {
 		return err
 	}
+	for _, process := range r.pipeline.Running() {
+		r.opts.View.Note(statusPage(process))
+	}
 	_, err := r.pipeline.AwaitLeader(ctx)
 	return err
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
@@ -40,20 +41,14 @@ type Status struct {
 	// DuplicatesDropped counts the duplicates that the broker dropped, DuplicatesMet those
 	// that a projector received.
 	DuplicatesDropped, DuplicatesMet int
-	// Processes counts the running services.
-	Publishers, Projectors int
-	// Pages are the status pages of the running services, by name. A replaced service has
-	// another address.
-	Pages []Page
 	// Rebuilds is empty before the second act.
 	Rebuilds []RebuildStatus
 }
 
-// Page is the status page of a running service.
-type Page struct{ Service, URL string }
-
-// statusPage is the address of a service's status page.
-func statusPage(process *harness.Process) string { return "http://" + process.Admin + "/status" }
+// statusPage is the line that names a service's status page.
+func statusPage(process *harness.Process) string {
+	return fmt.Sprintf("status page of %s: http://%s/status", process.Name, process.Admin)
+}
 
 // RebuildStatus is the state of a rebuild according to the projector's commands, and the
 // results of a reader of the collection so far.

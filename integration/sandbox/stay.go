@@ -219,7 +219,7 @@ func (s *stay) ready(ctx context.Context, process *harness.Process) error {
 	if err := process.AwaitReady(ctx); err != nil {
 		return err
 	}
-	s.opts.Print(fmt.Sprintf("status page of %s: %s", process.Name, statusPage(process)))
+	s.opts.Print(statusPage(process))
 	return nil
 }
 

@@ -17,25 +17,17 @@ type View struct {
 	mu      sync.Mutex
 	last    Status
 	printed bool
-	pages   map[string]string
 }
 
 // NewView makes a view that writes to out.
 func NewView(out io.Writer) *View {
-	return &View{out: out, pages: make(map[string]string)}
+	return &View{out: out}
 }
 
-// Show writes a line for each status page with a new address, and one for the status if a
-// second has passed or the phase has changed.
+// Show writes a line if a second has passed or the phase has changed.
 func (v *View) Show(s Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, page := range s.Pages {
-		if v.pages[page.Service] != page.URL {
-			v.pages[page.Service] = page.URL
-			fmt.Fprintf(v.out, "        status page of %s: %s\n", page.Service, page.URL)
-		}
-	}
 	if v.printed && s.Phase == v.last.Phase && s.Elapsed-v.last.Elapsed < lineEvery {
 		return
 	}
