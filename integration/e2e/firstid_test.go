@@ -133,3 +133,34 @@ func eventStoreThatCountsFromZeroIsRead(t *testing.T) {
 		t.Errorf("%d events are in the quarantine or parked", n)
 	}
 }
+
+// TestFirstEventThatContradictsIsRefused starts services over an empty event store, which cannot
+// contradict PENSTOCK_FIRST_EVENT_ID yet. The first event 0 ends the service that expects 1, before the
+// event goes to the quarantine or to the dead letters, and before a read model lacks it.
+func TestFirstEventThatContradictsIsRefused(t *testing.T) {
+	scene(t, firstEventThatContradictsIsRefused)
+}
+
+func firstEventThatContradictsIsRefused(t *testing.T) {
+	t.Helper()
+	const why = "set PENSTOCK_FIRST_EVENT_ID to 0 for the publisher and the projector"
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	publisher := s.startPublisher(0)
+	s.ready()
+	s.insert(counted("a", 0, one), counted("a", 1, one), counted("b", 0, one), counted("b", 1, one))
+	s.refused(publisher, why)
+	if n := s.documents(s.state.Collection("quarantine")); n != 0 {
+		t.Errorf("%d events are in the quarantine", n)
+	}
+
+	s = newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	s.env["publisher-0"] = []string{"PENSTOCK_FIRST_EVENT_ID=0"}
+	s.startPublisher(0)
+	projector := s.startProjector(0)
+	s.ready()
+	s.insert(counted("a", 0, one), counted("a", 1, one), counted("b", 0, one), counted("b", 1, one))
+	s.refused(projector, why)
+	if n := s.documents(s.models.Collection("counts")) + s.published() - 4; n != 0 {
+		t.Errorf("%d read models or other messages", n)
+	}
+}

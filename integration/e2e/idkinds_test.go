@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,16 @@ func idsOfAnotherTypeAreQuarantined(t *testing.T) {
 	inQuarantine(5)
 }
 
+// mongoURI returns the connection string of the services.
+func mongoURI(s *scenario) string {
+	for _, setting := range s.Settings() {
+		if value, ok := strings.CutPrefix(setting, "MONGODB_URI="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // Aggregate ids that an older driver of .NET stored are read with the option uuidRepresentation,
 // and keys of views with uuid().
 func TestOlderUUIDs(t *testing.T) { scene(t, olderUUIDs) }
@@ -103,12 +114,7 @@ func olderUUIDs(t *testing.T) {
 	if stdout, _ := s.publisherCommand(0, "check"); !strings.Contains(stdout, "uuidRepresentation=csharpLegacy") {
 		t.Errorf("check without the option: %s", stdout)
 	}
-	var uri string
-	for _, setting := range s.Settings() {
-		if value, ok := strings.CutPrefix(setting, "MONGODB_URI="); ok {
-			uri = value + "&uuidRepresentation=csharpLegacy"
-		}
-	}
+	uri := mongoURI(s) + "&uuidRepresentation=csharpLegacy"
 	s.SetEnv("MONGODB_URI=" + uri)
 	s.start(1, 1)
 	insert(2, 1)
@@ -143,5 +149,30 @@ func olderUUIDs(t *testing.T) {
 	// Another order would publish the events again under other ids.
 	if _, stderr := s.publisherCommand(1, "republish", "--from=2000-01-01T00:00:00Z", "--to=2030-01-01T00:00:00Z", "--yes", "--why=tested", "--mongodb-uri="+strings.Replace(uri, "csharp", "java", 1)); !strings.Contains(stderr, "uuidRepresentation") {
 		t.Errorf("republish in another order: %s", stderr)
+	}
+}
+
+// A publisher and a projector that read older UUIDs in different orders would publish and keep other
+// ids: the projector settles no such message, and is not ready.
+func TestOlderUUIDsInTwoOrders(t *testing.T) { scene(t, olderUUIDsInTwoOrders) }
+
+func olderUUIDsInTwoOrders(t *testing.T) {
+	t.Helper()
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	uri := mongoURI(s) + "&uuidRepresentation="
+	s.env["publisher-0"] = []string{"MONGODB_URI=" + uri + "csharpLegacy"}
+	s.env["projector-0"] = []string{"MONGODB_URI=" + uri + "javaLegacy"}
+	s.startPublisher(0)
+	projector := s.startProjector(0)
+	id := bson.Binary{Subtype: bson.TypeBinaryUUIDOld, Data: []byte{3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15}}
+	if _, err := s.events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: id}, {Key: "aggregateType", Value: "Counter"}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Counted"}, {Key: "payload", Value: one}}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("a projector that is not ready", func() bool {
+		status, text := readiness(t, projector)
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "unreadable") && strings.Contains(text, "00010203-0405-0607-0809-0a0b0c0d0e0f") && strings.Contains(text, "uuidRepresentation in both")
+	})
+	if n := s.documents(s.models.Collection("counts")); n != 0 {
+		t.Errorf("%d read models", n)
 	}
 }

@@ -45,6 +45,12 @@ type Event struct {
 	timestampForm string
 }
 
+// OlderUUID reports whether the aggregate id is a binary of subtype 3, whose text depends on the
+// reader's [UUIDRepresentation].
+func (e *Event) OlderUUID() bool {
+	return e.RawAggregateID.Type == bson.TypeBinary && e.RawAggregateID.Value[4] == bson.TypeBinaryUUIDOld
+}
+
 // HasTimestamp reports whether the source has a timestamp that can be read.
 func (e *Event) HasTimestamp() bool { return e.timed || !e.Timestamp.IsZero() }
 

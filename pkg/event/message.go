@@ -31,7 +31,7 @@ type Message struct {
 // The names of the application properties: subscription rules filter on them, so
 // they are part of the contract.
 const (
-	propertyAggregateID   = "aggregateId"
+	PropertyAggregateID   = "aggregateId"
 	propertyAggregateType = "aggregateType"
 	propertyEventID       = "eventId"
 	propertyEventType     = "eventType"
@@ -67,7 +67,7 @@ func (m *Message) Properties() map[string]any {
 // AMQP encodes like the values. Unlike a value in an interface, a pointer costs no
 // allocation.
 func (m *Message) PutProperties(p map[string]any) {
-	p[propertyAggregateID] = &m.AggregateID
+	p[PropertyAggregateID] = &m.AggregateID
 	p[propertyEventID] = &m.EventID
 	p[propertyEventType] = &m.EventType
 	p[PropertyEpoch] = &m.Epoch

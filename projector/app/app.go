@@ -183,7 +183,7 @@ func (p *Projector) drain(ctx context.Context, s *config.Stores, h *health.Healt
 	draining, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	p.dead = p.predecessors(ctx, s, pod)
-	acceptor, past, err := p.compose(background, group, s, h, pod, func() { connected.Store(true) })
+	acceptor, past, err := p.compose(background, group, s, h, pod, func() { connected.Store(true) }, end)
 	if err != nil {
 		return err
 	}
@@ -262,8 +262,8 @@ func (p *Projector) subscriptions() []string {
 // own error says why.
 var errBackgroundEnded = errors.New("the reading and writing of read models has ended")
 
-// compose makes the parts, and starts in group those that run beside draining.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *config.Stores, h *health.Health, pod string, connected func()) (*drain.Acceptor, *upkeep, error) {
+// compose makes the parts, and starts in group those that run beside draining. end ends draining.
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *config.Stores, h *health.Health, pod string, connected func(), end context.CancelCauseFunc) (*drain.Acceptor, *upkeep, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Logger: p.logger})
@@ -324,6 +324,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 			return h.Loop(fmt.Sprintf("slot-%d", slot), drain.MaxSilence)
 		},
 		Connected: connected,
+		Misread:   func(ctx context.Context, invalid error) bool { return p.misread(ctx, s, invalid, end) },
 	})
 	var deadLetters *deadletter.Counter
 	if c.Backlog.Interval > 0 {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
@@ -34,6 +37,26 @@ func (p *Projector) watchReading(h *health.Health, acceptor *drain.Acceptor) {
 		})
 }
 
+// misread reports whether an event breaks the contract because event ids begin elsewhere than
+// configured, and ends draining then. So no read model is written without its first event.
+func (p *Projector) misread(ctx context.Context, s *config.Stores, invalid error, end context.CancelCauseFunc) bool {
+	broken, ok := errors.AsType[*event.ContractError](invalid)
+	if !ok || broken.Reason != event.ReasonOutOfRange {
+		return false
+	}
+	events, err := eventstore.NewReader(s.Events, p.config.EventFields(), p.logger)
+	if err == nil {
+		checking, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
+		defer cancel()
+		err = events.CheckFirstID(checking)
+	}
+	if !errors.Is(err, eventstore.ErrFirstID) {
+		return false
+	}
+	end(err)
+	return true
+}
+
 // fieldSetting names the setting of the field that a message lacks.
 func (p *Projector) fieldSetting(err error) string {
 	if broken, ok := errors.AsType[*event.ContractError](err); ok && broken.Field != "" {
@@ -41,5 +64,5 @@ func (p *Projector) fieldSetting(err error) string {
 			return fmt.Sprintf("%s, which is %q and must be the same as in the publisher", variable, broken.Field)
 		}
 	}
-	return "PENSTOCK_FIELD_*, which must be the same as in the publisher"
+	return "PENSTOCK_FIELD_*, PENSTOCK_FIRST_EVENT_ID and the connection string's uuidRepresentation, which must be the same as in the publisher"
 }

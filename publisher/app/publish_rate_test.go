@@ -96,6 +96,8 @@ func (expiringHistory) Position(document bson.Raw) (eventstore.Position, bool) {
 	return eventstore.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}, true
 }
 
+func (expiringHistory) CheckFirstID(context.Context) error { return nil }
+
 func (expiringHistory) LearnIDs(context.Context) (event.IDKind, error) { return "", nil }
 
 // A low rate leaves a cursor idle for longer than MongoDB keeps it. Each event is still

@@ -1,6 +1,8 @@
 package drain
 
 import (
+	"fmt"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -41,6 +43,9 @@ func decode(reader *event.Reader, sessionID string, m *azservicebus.ReceivedMess
 	doc, err := event.DecodeBody(contentType, m.Body)
 	if err == nil {
 		d.Event, err = reader.Read(doc)
+	}
+	if sent, _ := m.ApplicationProperties[event.PropertyAggregateID].(string); err == nil && sent != "" && d.Event.OlderUUID() && sent != d.Event.AggregateID {
+		err = &event.ContractError{Reason: event.ReasonMalformed, Detail: fmt.Sprintf("the publisher reads the aggregate id, an older UUID, as %s, and the projector as %s: give the connection strings of the event store the same uuidRepresentation in both", sent, d.Event.AggregateID)}
 	}
 	d.invalid = err
 	d.ClaimCheck, _ = m.ApplicationProperties[event.PropertyClaimCheck].(bool)

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,6 +58,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
+	// Misread reports that a message breaks the contract only because a setting is wrong. Then it
+	// stays in the subscription, and its session ends. Nil for none.
+	Misread func(ctx context.Context, invalid error) bool
 	// Heartbeat returns the heartbeat of a slot for the liveness probe; nil for none.
 	Heartbeat func(slot int) Heartbeat
 	// Connected is called at the first sign of a working broker; nil for none.

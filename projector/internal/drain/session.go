@@ -148,6 +148,9 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 		// Read once for each turn: if the pump ends later in this turn, await must see that.
 		received := isClosed(pumped)
 		s.admit(work, now)
+		if work.Err() != nil {
+			break
+		}
 		if end == "" {
 			if end = s.over(stop, now); end != "" {
 				s.ended = now
@@ -214,6 +217,10 @@ func (s *session) room() load {
 
 // deadLetter dead-letters a message that is not an event.
 func (s *session) deadLetter(work context.Context, d *Delivery) {
+	if s.options.Misread != nil && s.options.Misread(work, d.invalid) {
+		s.settler.lost(d.invalid)
+		return
+	}
 	s.metrics.invalid.Inc()
 	s.reading.repeats.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).Msg("message is not an event; dead-lettered")
 	s.settler.settle(work, d)

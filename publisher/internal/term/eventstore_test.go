@@ -114,6 +114,8 @@ func positionToken(n, noops int) bson.Raw {
 }
 
 // LearnIDs says that all ids are strings.
+func (*eventStore) CheckFirstID(context.Context) error { return nil }
+
 func (*eventStore) LearnIDs(context.Context) (event.IDKind, error) { return event.IDString, nil }
 
 func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) {

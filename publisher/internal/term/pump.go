@@ -2,7 +2,9 @@ package term
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -29,6 +32,8 @@ type pump struct {
 	submit  func(ctx context.Context, item publish.Item) error
 	// record stores the type of the aggregates' ids with the checkpoint.
 	record func(context.Context, event.IDKind) error
+	// checkFirst is [Source.CheckFirstID].
+	checkFirst func(context.Context) error
 	// untimed counts the events whose timestamp cannot be read.
 	untimed prometheus.Counter
 	logger  zerolog.Logger
@@ -179,6 +184,15 @@ func (p *pump) setAside(handle checkpoint.Handle, entry quarantine.Entry) {
 func (p *pump) settle(ctx context.Context) error {
 	if len(p.unreadable) == 0 {
 		return nil
+	}
+	// If the first event of all aggregates is out of range, the setting is wrong and not the event.
+	if slices.ContainsFunc(p.unreadable, func(e quarantine.Entry) bool { return e.Reason == event.ReasonOutOfRange }) {
+		checking, cancel := mongox.Timeout(ctx, askTimeout)
+		err := p.checkFirst(checking)
+		cancel()
+		if errors.Is(err, eventstore.ErrFirstID) {
+			return err
+		}
 	}
 	if err := p.quarantine.Put(ctx, p.epoch, p.unreadable...); err != nil {
 		return err

@@ -29,6 +29,7 @@ func newPump(tb testing.TB, q quarantined, submit func(publish.Item)) *pump {
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
 		storing:    new(mongox.Access),
 		record:     func(context.Context, event.IDKind) error { return nil },
+		checkFirst: func(context.Context) error { return nil },
 		untimed:    newMetrics(nil).untimed,
 		submit: func(_ context.Context, item publish.Item) error {
 			submit(item)

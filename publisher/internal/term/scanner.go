@@ -247,6 +247,8 @@ type Source interface {
 	Compare(a, b eventstore.Position) (order int, known bool)
 	// LearnIDs gives the type of the aggregates' ids; see [eventstore.Reader.LearnIDs].
 	LearnIDs(ctx context.Context) (event.IDKind, error)
+	// CheckFirstID fails if event ids begin elsewhere; see [eventstore.Reader.CheckFirstID].
+	CheckFirstID(ctx context.Context) error
 	// Position is the place of a document in the scan, if it has exactly one.
 	Position(document bson.Raw) (p eventstore.Position, ok bool)
 }

@@ -51,6 +51,7 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 		quarantine: r.options.Quarantine,
 		storing:    r.storing,
 		record:     claim.RecordIDs,
+		checkFirst: r.options.History.CheckFirstID,
 		untimed:    r.untimed,
 		logger:     logger,
 	}}
@@ -206,7 +207,7 @@ func Fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{watch.ErrRefused, ErrScanRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, ErrUnreadable, ErrReplaced} {
+	for _, target := range []error{watch.ErrRefused, ErrScanRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrFirstID, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, ErrUnreadable, ErrReplaced} {
 		if errors.Is(err, target) {
 			return true
 		}
