@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -131,6 +132,21 @@ func eventStoreThatCountsFromZeroIsRead(t *testing.T) {
 	}
 	if n := s.documents(s.state.Collection("quarantine")) + s.documents(s.state.Collection("parked")); n != 0 {
 		t.Errorf("%d events are in the quarantine or parked", n)
+	}
+
+	// An event 0 that cannot be published or folded is shown with its id.
+	if _, err := s.events.InsertMany(t.Context(), []any{
+		bson.D{{Key: "_id", Value: "untyped"}, {Key: "aggregateId", Value: "x"}, {Key: "eventId", Value: 0}},
+		counted("y", 0, bson.D{{Key: "n", Value: "a text"}}),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("a quarantined event 0", func() bool {
+		stdout, _ := s.publisherCommand(0, "--first-event-id=0", "quarantine", "list")
+		return regexp.MustCompile(`untyped +x +0 `).MatchString(stdout)
+	})
+	if stdout, _ := s.projectorCommand(0, path, "--first-event-id=0", "explain", "--projection=counts", "--aggregate=y"); !strings.Contains(stdout, "before event 0 there is no document") {
+		t.Errorf("explain says %s", stdout)
 	}
 }
 

@@ -39,11 +39,16 @@ type Event struct {
 	// Document is the whole source document.
 	Document bson.Raw
 
+	// numbered is set if the event id was read.
+	numbered bool
 	// timed is set if the source has a timestamp. timestampForm describes one that cannot be
 	// read.
 	timed         bool
 	timestampForm string
 }
+
+// HasEventID reports whether the source has an event id that keeps the contract.
+func (e *Event) HasEventID() bool { return e.numbered || e.EventID != 0 }
 
 // OlderUUID reports whether the aggregate id is a binary of subtype 3, whose text depends on the
 // reader's [UUIDRepresentation].

@@ -178,7 +178,7 @@ func (r *Reader) readEventID(ev *Event, v bson.RawValue) error {
 	if id < r.first {
 		return r.outOfRange(name, strconv.FormatInt(id, 10))
 	}
-	ev.EventID = id
+	ev.EventID, ev.numbered = id, true
 	return nil
 }
 

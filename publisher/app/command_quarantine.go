@@ -72,7 +72,7 @@ type quarantineView struct {
 	Field       string       `json:"field,omitempty"`
 	Detail      string       `json:"detail"`
 	AggregateID string       `json:"aggregateId,omitempty"`
-	EventID     int64        `json:"eventId,omitempty"`
+	EventID     *int64       `json:"eventId,omitempty"`
 	FirstSeen   time.Time    `json:"firstSeenAt"`
 	LastSeen    time.Time    `json:"lastSeenAt"`
 	Seen        int64        `json:"seen"`
@@ -129,10 +129,10 @@ func (c *quarantineListCommand) runOn(ctx context.Context, e *environment, s *st
 }
 
 func eventText(v quarantineView) string {
-	if v.EventID == 0 {
+	if v.EventID == nil {
 		return ""
 	}
-	return strconv.FormatInt(v.EventID, 10)
+	return strconv.FormatInt(*v.EventID, 10)
 }
 
 type quarantineShowCommand struct {

@@ -144,8 +144,8 @@ func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, erro
 		}
 		counts[r.Reason] = 0
 		example := "document " + quarantine.DocumentText(r.DocumentID)
-		if r.AggregateID != "" && r.EventID > 0 {
-			example = fmt.Sprintf("%s, event %d", r.AggregateID, r.EventID)
+		if r.AggregateID != "" && r.EventID != nil {
+			example = fmt.Sprintf("%s, event %d", r.AggregateID, *r.EventID)
 		}
 		shown := strconv.Itoa(n)
 		if len(records) == shownQuarantined {

@@ -20,9 +20,13 @@ func (w *Workers) follow(ctx context.Context, h *folded) (c counts, err error) {
 		return w.precede(ctx, h)
 	}
 	if h.watermark < h.first-1 && h.hole == h.unit.FirstEvent() {
+		has := "no events"
+		if h.watermark > h.unit.NoEvent() {
+			has = fmt.Sprintf("the events up to %d", h.watermark)
+		}
 		err := w.Parking.Park(ctx, []model.Marker{{
 			Unit: h.unit, RawAggregateID: h.raw, Reason: string(projection.ReasonHistory),
-			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has the events up to %d", h.first, h.watermark),
+			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has %s", h.first, has),
 			Resumes: true, Seldom: true, EventID: h.watermark + 1, Head: h.last,
 		}})
 		if err != nil {

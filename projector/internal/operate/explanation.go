@@ -59,11 +59,15 @@ func (p printer) explanation(x explanation) {
 	if x.Partial {
 		more = "; later events were not read"
 	}
+	at := fmt.Sprintf("after event %d", x.LastEventID)
+	if x.LastEventID < 0 {
+		at = "before event 0"
+	}
 	if string(x.Document) == "null" {
-		p.line(0, "after event %d there is no %s%s", x.LastEventID, document, more)
+		p.line(0, "%s there is no %s%s", at, document, more)
 		return
 	}
-	p.line(0, "the %s after event %d%s:", document, x.LastEventID, more)
+	p.line(0, "the %s %s%s:", document, at, more)
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, x.Document, "", "  "); err == nil {
 		for line := range strings.Lines(pretty.String()) {

@@ -28,9 +28,9 @@ type Record struct {
 	Reason     event.Reason  `bson:"reason"`
 	Field      string        `bson:"field"`
 	Detail     string        `bson:"detail"`
-	// AggregateID and EventID are empty and 0 if they could not be read.
+	// AggregateID and EventID are empty and nil if they could not be read.
 	AggregateID string `bson:"aggregateId"`
-	EventID     int64  `bson:"eventId"`
+	EventID     *int64 `bson:"eventId"`
 	// Event is the whole document; nil if it was omitted or not requested.
 	Event     bson.Raw  `bson:"event"`
 	Epoch     int64     `bson:"epoch"`

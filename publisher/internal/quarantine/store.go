@@ -39,8 +39,9 @@ type Entry struct {
 	// Reason, Field and Detail say why, as [event.ContractError] does.
 	Reason        event.Reason
 	Field, Detail string
-	// Keys are the event's, as far as they could be read.
-	Keys event.Keys
+	// Keys are the event's, as far as they could be read. Numbered says that the event id could.
+	Keys     event.Keys
+	Numbered bool
 	// Token is the position just after the event in the stream; nil if the event was read
 	// by a scan.
 	Token bson.Raw
@@ -173,7 +174,7 @@ func (s *Store) models(epoch int64, entries []Entry, now time.Time) []mongo.Writ
 		}
 		add(e.Field != "", "field", e.Field)
 		add(e.Keys.AggregateID != "", "aggregateId", e.Keys.AggregateID)
-		add(e.Keys.EventID != 0, "eventId", e.Keys.EventID)
+		add(e.Numbered, "eventId", e.Keys.EventID)
 		add(e.Token != nil, "token", e.Token)
 		if e.Event != nil && len(e.Event) <= maxEventBytes {
 			add(true, "event", e.Event)

@@ -225,6 +225,7 @@ func entryOf(ev *event.Event, cause error, token bson.Raw) quarantine.Entry {
 		Field:      field,
 		Detail:     detail,
 		Keys:       ev.Keys,
+		Numbered:   ev.HasEventID(),
 		Token:      token,
 		Event:      ev.Document,
 	}
