@@ -111,7 +111,7 @@ func TestDeadLetterIsAppliedWhenEveryReadModelHasItsEvent(t *testing.T) {
 	expect(true, "b", "deadletters discard --applied")
 }
 
-func TestListRefusesAnUnknownProjection(t *testing.T) {
+func TestParkedCommandsRefuseAnUnknownProjection(t *testing.T) {
 	t.Parallel()
 	e, s, out := emptyState(t)
 	visitsEntry(t, s.State, e.Config.Pipeline().String())
@@ -120,6 +120,9 @@ func TestListRefusesAnUnknownProjection(t *testing.T) {
 	}
 	if err := list("visit"); err == nil || !strings.Contains(err.Error(), `there is no projection "visit": the catalog has visits`) {
 		t.Errorf("a misspelt projection: %v\n%s", err, out)
+	}
+	if err := (&parkedRetryCommand{parkedFilter: parkedFilter{Projection: "visit", Limit: 10}}).runOn(t.Context(), e, s); err == nil || !strings.Contains(err.Error(), "the catalog has visits") {
+		t.Errorf("retry of a misspelt projection: %v\n%s", err, out)
 	}
 	marker := model.Marker{Unit: model.Unit{Projection: "former", AggregateID: "a"}, EventID: 1, Head: 1, Reason: "expression"}
 	if err := s.parked.Park(t.Context(), []model.Marker{marker}); err != nil {

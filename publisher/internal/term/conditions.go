@@ -41,17 +41,17 @@ func (r *Runner) watch(h *health.Health, host string) {
 		if since == nil {
 			return nil
 		}
-		state := health.Degraded
-		if !r.exists.Load() {
-			// A wrong name is more likely than a store without events, so a rollout stops.
-			state = health.NotReady
-		}
 		events := r.options.Config.MongoDB.Events()
-		return []health.Condition{{
-			Name: "events-collection-missing", State: state, Since: *since,
+		missing := health.Condition{
+			Name: "events-collection-missing", State: health.Degraded, Since: *since,
 			Text:   fmt.Sprintf("collection %s of database %s does not exist", events.Collection, events.Database),
 			Remedy: "Create it with its index, or correct PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION.",
-		}}
+		}
+		if !r.exists.Load() {
+			// A wrong name is more likely than a store without events, so a rollout stops.
+			missing.State = health.NotReady
+		}
+		return []health.Condition{missing}
 	})
 	h.Watch("keys-delayed", delayedKeys(r.publishing.Metrics))
 	h.Watch("stream", func(context.Context) []health.Condition {
