@@ -57,7 +57,7 @@ func metricsPageAgreesWithAScrape(t *testing.T) {
 			}
 		}
 	}
-	if seen < 80 {
+	if seen < 50 {
 		t.Errorf("the scrapes have %d metrics: too few to compare", seen)
 	}
 }

@@ -55,12 +55,18 @@ func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *st
 
 type checkpointSetCommand struct {
 	cli.Change `set:"why=required"`
-	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned, and events whose timestamp is before that time are left out."`
+	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), start (the same for a stream that began at now or at a time: older events are left out), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned, and events whose timestamp is before that time are left out."`
 }
+
+// recordedStart is the value of checkpointSetCommand.Where for the start that the checkpoint records.
+const recordedStart = "start"
 
 // Validate checks the flags. kong calls it.
 func (c *checkpointSetCommand) Validate() error {
-	_, err := config.ParseStartPoint("<where>", c.Where)
+	var err error
+	if c.Where != recordedStart {
+		_, err = config.ParseStartPoint("<where>", c.Where)
+	}
 	return errors.Join(err, c.RequireWhy("give the reason, because moving a checkpoint skips events or publishes them again"))
 }
 
@@ -69,10 +75,6 @@ func (*checkpointSetCommand) validate(c *config.Config) error {
 }
 
 func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
-	where, err := config.ParseStartPoint("<where>", c.Where)
-	if err != nil {
-		return err
-	}
 	noting, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	history, err := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
@@ -82,6 +84,21 @@ func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *sto
 	now, err := history.OperationTime(noting)
 	if err != nil {
 		return mongox.Explain(noting, err)
+	}
+	if c.Where == recordedStart {
+		read, err := readCheckpoint(ctx, s, e.options.Config)
+		if err != nil {
+			return err
+		}
+		if read == nil || read.Since.IsZero() {
+			return errors.New("the checkpoint records no start, because its stream began at the beginning of the event store: use beginning")
+		}
+		to := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now, Lap: &checkpoint.Lap{Since: read.Since}}}
+		return moveCheckpoint(ctx, e, s, c.Change, "set checkpoint %s (%s) to the start of its stream, "+cli.Time(time.Unix(int64(read.Since.T), 0))+": the events stored since are published, again if they were before; older ones are left out", to)
+	}
+	where, err := config.ParseStartPoint("<where>", c.Where)
+	if err != nil {
+		return err
 	}
 	to, effect := positionOf(where, now)
 	if to.Scan.Active() {

@@ -161,9 +161,6 @@ const commandParallel = 4
 // verify runs one job for each projection. This process and every other one that runs jobs
 // of the kind work on it.
 func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d *definitions, targets []verified) (results []verified, err error) {
-	if _, err := s.events(ctx); err != nil {
-		return nil, err
-	}
 	findings := history.NewFindingStore(s.State)
 	jobs := job.NewStore(s.State, job.Options{Logger: e.Logger, Pruned: findings.Delete})
 	if err := errors.Join(job.Prepare(ctx, s.State), findings.Prepare(ctx)); err != nil {

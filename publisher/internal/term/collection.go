@@ -89,8 +89,12 @@ func (t *term) replaced(now mongox.CollectionID) error {
 	if at := t.pump.at; at.Scan.Active() {
 		had = "its scan had not ended: of the events that are after " + at.Scan.AggregateID.String() + " in its index, only those are published that the present collection has; publish the rest by a publisher with another PENSTOCK_EVENTS_COLLECTION and PENSTOCK_STREAM"
 	}
-	return fmt.Errorf("%w: the checkpoint belongs to collection %s of %s, and %s; %s. To begin with the collection that has the name now: publisher checkpoint set beginning --why REASON (it publishes all of it), or: publisher checkpoint set now --why REASON",
-		ErrReplaced, cmp.Or(t.pump.collectionUUID, "(unknown)"), name, is, had)
+	start := ""
+	if !t.since.IsZero() {
+		start = ", or, without the events of before the stream's start: publisher checkpoint set start --why REASON"
+	}
+	return fmt.Errorf("%w: the checkpoint belongs to collection %s of %s, and %s; %s. To begin with the collection that has the name now: publisher checkpoint set beginning --why REASON (it publishes all of it)%s, or: publisher checkpoint set now --why REASON",
+		ErrReplaced, cmp.Or(t.pump.collectionUUID, "(unknown)"), name, is, had, start)
 }
 
 // begin starts a scan of the collection that now has the name of the event store. If there
