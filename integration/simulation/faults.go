@@ -59,6 +59,10 @@ const refusal = "refuse events"
 // process has crashed and its successor has written.
 const lateness = "write late"
 
+// The ways of [lateness] that concern the read models of the ledger, and the watermarks of
+// aggregates without a read model.
+const lateToLedger, lateToWatermarks = 1, 2
+
 // faultKinds are all kinds by name.
 var faultKinds = map[string]faultKind{
 	"crash publisher": {longest: 40 * time.Second, run: func(ctx context.Context, w *World, f Fault) {

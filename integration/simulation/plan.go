@@ -58,6 +58,9 @@ type Plan struct {
 	Archives int
 	// FromZero numbers the events of each aggregate from 0 instead of 1.
 	FromZero bool
+	// Brief says that each aggregate is written for some seconds only, and often ends and begins
+	// again in them. So nothing heals later what a late write has done to it.
+	Brief bool
 	// Wallets makes a fourth of the aggregates wallets. The others are accounts.
 	Wallets bool
 	// Moves says that the third version of the projections keeps the ledger and the view groups in
@@ -138,9 +141,9 @@ func (p *Plan) String() string {
 	if p.Beside != nil {
 		beside = fmt.Sprintf("; beside it, %s", p.Beside)
 	}
-	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, archives %d, from 0 %v, wallets %v, moves %v, %d faults%s",
+	return fmt.Sprintf("seed %d: %v, %d publishers (election by %s, now %v), %d projectors (%s, slots %d), buckets %d, locks of %v, %d deliveries, duplicates %v, partitioned %v, clock %+v, split %v, sharded %v, reconciled %v, named %v, %d writers with %d aggregates, a write every %v, poison %d, unreadable %d, large %d, late %d, archives %d, from 0 %v, brief %v, wallets %v, moves %v, %d faults%s",
 		p.Seed, p.Length, p.Publishers, p.Election, p.Now, p.Projectors, p.Receiver, p.Slots, p.Buckets, p.Lock, p.Deliveries, p.Duplicates, p.Partitioned, p.ClockOffset, p.Split, p.Sharded,
-		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Archives, p.FromZero, p.Wallets, p.Moves, len(p.Faults), beside)
+		p.Reconcile, p.Named, p.Writers, p.Aggregates, p.Pause, p.Poison, p.Unreadable, p.Large, p.Late, p.Archives, p.FromZero, p.Brief, p.Wallets, p.Moves, len(p.Faults), beside)
 }
 
 // NewPlan draws a plan from a seed.
@@ -205,6 +208,12 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	if p.Reconcile {
 		// Only reconciliation finds the last event of an aggregate that the broker has set aside.
 		p.Deliveries = pick[uint32](rand.New(rand.NewPCG(seed, 0x64656c6976657279)), 0, 0, 2, 3)
+	}
+	if r := rand.New(rand.NewPCG(seed, 0x6272696566)); !p.Reconcile && r.IntN(2) == 0 {
+		p.Brief = true
+		for at := time.Duration(0); at < length; at += time.Duration(r.Int64N(int64(20 * time.Second))) {
+			p.Faults = append(p.Faults, Fault{At: at, For: time.Duration(r.Int64N(int64(15 * time.Second))), Kind: lateness, Process: r.IntN(6), Way: pick(r, lateToLedger, lateToWatermarks)})
+		}
 	}
 	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
 	if r := rand.New(rand.NewPCG(seed, 0x636f7272656374)); p.Poison+p.Unreadable > 0 && r.IntN(2) == 0 {

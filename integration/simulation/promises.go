@@ -268,6 +268,7 @@ func (o *outcome) compare(collection string, fold func(int, []storedEvent) expec
 		}
 		found[text(raw, "_id")] = plain(d).(bson.M)
 	}
+	watermarks := o.watermarks(collection)
 	for id, events := range o.events {
 		e := fold(o.version, events)
 		got := found[id]
@@ -275,6 +276,8 @@ func (o *outcome) compare(collection string, fold func(int, []storedEvent) expec
 		switch {
 		case e.document == nil && got != nil:
 			findings = append(findings, fmt.Sprintf("%s %s is visible, and its aggregate is closed: %v", collection, id, got))
+		case e.document == nil && e.last > 0 && watermarks[id] != e.last && !o.world.isErased(id):
+			findings = append(findings, fmt.Sprintf("%s %s is closed, and its watermark is at event %d, not %d", collection, id, watermarks[id], e.last))
 		case e.document != nil && got == nil:
 			findings = append(findings, fmt.Sprintf("%s %s is missing; its last event is %d", collection, id, e.last))
 		case e.document != nil:
@@ -294,6 +297,20 @@ func (o *outcome) compare(collection string, fold func(int, []storedEvent) expec
 		findings = append(findings, fmt.Sprintf("%s %s is there, and no event speaks of it", collection, id))
 	}
 	return findings, nil
+}
+
+// watermarks returns those of the aggregates without a read model in the live generation of a
+// projection.
+func (o *outcome) watermarks(projection string) map[string]int64 {
+	name := o.world.named(projection)
+	live := number(withID(o.world.state("projections"), name), "live", "generation")
+	found := make(map[string]int64)
+	for _, w := range o.world.stores.Documents(modelsDatabase, "watermarks") {
+		if text(w, "_id", "projection") == name && number(w, "_id", "generation") == live {
+			found[text(w, "_id", "aggregateId")] = number(w, "lastEventId")
+		}
+	}
+	return found
 }
 
 // checkListed compares the parked list and the quarantine with what cannot be applied.

@@ -20,6 +20,7 @@ type writer struct {
 	random *rand.Rand
 	// prefix begins the ids of the aggregates that only this writer writes.
 	prefix string
+	begun  time.Time
 	// newest is the last event id of each aggregate, and open says whether it is open.
 	newest map[string]int64
 	open   map[string]bool
@@ -57,7 +58,8 @@ func newWriter(w *World, number int) *writer {
 // run writes until the plan's length is over.
 func (w *writer) run(ctx context.Context) {
 	p := w.world.plan
-	end := time.Now().Add(p.Length)
+	w.begun = time.Now()
+	end := w.begun.Add(p.Length)
 	// The special events are spread over the history.
 	special := make(map[int]string)
 	archives := &archiver{writer: w, random: rand.New(rand.NewPCG(p.Seed, 0x61726368697665+uint64(w.prefix[0])))}
@@ -106,11 +108,27 @@ func (w *writer) run(ctx context.Context) {
 func (w *writer) aggregate() string {
 	n := w.world.plan.Aggregates
 	for {
-		id := fmt.Sprintf("%s%d", w.prefix, int(float64(n)*w.random.Float64()*w.random.Float64()))
+		number := int(float64(n) * w.random.Float64() * w.random.Float64())
+		if w.world.plan.Brief {
+			number = int(time.Since(w.begun)/briefly) + w.random.IntN(5)
+		}
+		id := fmt.Sprintf("%s%d", w.prefix, number)
 		if !w.world.isDeleted(id) {
 			return id
 		}
 	}
+}
+
+// briefly is how often a new aggregate takes the place of one of five, if each is written for some
+// seconds only.
+const briefly = 3 * time.Second
+
+// closing is after how many events an aggregate ends, on average.
+func (p *Plan) closing() int {
+	if p.Brief {
+		return 4
+	}
+	return 40
 }
 
 // aggregateType returns the type of an aggregate.
@@ -216,7 +234,7 @@ func (w *writer) eventType(id, kind string) string {
 		return "Poison"
 	case kind == snapshot:
 		return snapshot
-	case w.random.IntN(40) == 0:
+	case w.random.IntN(w.world.plan.closing()) == 0:
 		w.open[id] = false
 		return "Closed"
 	}
