@@ -65,7 +65,7 @@ func sendAll(ctx context.Context, l *limitRun) error {
 	return nil
 }
 
-func sendShare(ctx context.Context, sender *azservicebus.Sender, messages []*azservicebus.Message) error {
+func sendShare(ctx context.Context, sender *azservicebus.Sender, messages []*azservicebus.AMQPAnnotatedMessage) error {
 	for len(messages) > 0 {
 		batch, err := sender.NewMessageBatch(ctx, nil)
 		if err != nil {
@@ -73,7 +73,7 @@ func sendShare(ctx context.Context, sender *azservicebus.Sender, messages []*azs
 		}
 		n := 0
 		for ; n < len(messages); n++ {
-			if err := batch.AddMessage(messages[n], nil); errors.Is(err, azservicebus.ErrMessageTooLarge) && n > 0 {
+			if err := batch.AddAMQPAnnotatedMessage(messages[n], nil); errors.Is(err, azservicebus.ErrMessageTooLarge) && n > 0 {
 				break
 			} else if err != nil {
 				return fmt.Errorf("add a message: %w", err)
@@ -88,7 +88,7 @@ func sendShare(ctx context.Context, sender *azservicebus.Sender, messages []*azs
 }
 
 // messages returns the publisher's messages of the events, by session key.
-func (l *limitRun) messages(ctx context.Context) ([]*azservicebus.Message, error) {
+func (l *limitRun) messages(ctx context.Context) ([]*azservicebus.AMQPAnnotatedMessage, error) {
 	mode := event.SessionPerAggregate
 	if l.Buckets > 0 {
 		mode = event.SessionPerBucket
@@ -107,7 +107,7 @@ func (l *limitRun) messages(ctx context.Context) ([]*azservicebus.Message, error
 		return nil, fmt.Errorf("read the events: %w", err)
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
-	var messages []*azservicebus.Message
+	var messages []*azservicebus.AMQPAnnotatedMessage
 	for cursor.Next(ctx) {
 		ev, err := reader.Read(bytes.Clone(cursor.Current))
 		if err != nil {
@@ -117,9 +117,11 @@ func (l *limitRun) messages(ctx context.Context) ([]*azservicebus.Message, error
 		if err != nil {
 			return nil, err
 		}
-		messages = append(messages, sbus.ToSDK(&message))
+		messages = append(messages, new(sbus.Annotated).Of(&message))
 	}
-	slices.SortStableFunc(messages, func(a, b *azservicebus.Message) int { return cmp.Compare(*a.SessionID, *b.SessionID) })
+	slices.SortStableFunc(messages, func(a, b *azservicebus.AMQPAnnotatedMessage) int {
+		return cmp.Compare(*a.Properties.GroupID, *b.Properties.GroupID)
+	})
 	return messages, cursor.Err()
 }
 

@@ -94,7 +94,7 @@ func encodeGolden(t *testing.T, g *golden) {
 			t.Fatal(err)
 		}
 		g.MessageID, g.SessionKey = m.MessageID, m.SessionKey
-		if g.Properties, err = json.Marshal(m.Properties()); err != nil {
+		if g.Properties, err = json.Marshal(properties(&m)); err != nil {
 			t.Fatal(err)
 		}
 		if m.ContentType == event.ContentTypeJSON {

@@ -43,29 +43,11 @@ const (
 	PropertyClaimCheck   = "claimCheck"
 )
 
-// Properties are the application properties of m: the names that subscription rules filter
-// on. eventId and epoch are int64, claimCheck is a bool and present only if it is true,
-// cloudEvents:time is a time. All others are strings and present only if they are not
-// empty.
-func (m *Message) Properties() map[string]any {
-	p := make(map[string]any, 8)
-	m.PutProperties(p)
-	for name, value := range p {
-		switch v := value.(type) {
-		case *string:
-			p[name] = *v
-		case *int64:
-			p[name] = *v
-		case *time.Time:
-			p[name] = *v
-		}
-	}
-	return p
-}
-
-// PutProperties puts the application properties into p as pointers to m's fields, which
-// AMQP encodes like the values. Unlike a value in an interface, a pointer costs no
-// allocation.
+// PutProperties puts the application properties into p: the names that subscription rules
+// filter on. eventId and epoch are int64, claimCheck is a bool and present only if it is true,
+// cloudEvents:time is a time. All others are strings and present only if they are not empty.
+// The values are pointers to m's fields, which AMQP encodes like the values. Unlike a value in
+// an interface, a pointer costs no allocation.
 func (m *Message) PutProperties(p map[string]any) {
 	p[PropertyAggregateID] = &m.AggregateID
 	p[propertyEventID] = &m.EventID

@@ -10,11 +10,11 @@ import (
 // https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-protocol-guide#message-annotations
 const partitionKeyAnnotation = "x-opt-partition-key"
 
-// Annotated makes a message for [azservicebus.MessageBatch.AddAMQPAnnotatedMessage]. That
-// method encodes the message before it returns, so one Annotated can make all messages of a
-// batch except the first in the same memory. An azservicebus.Message for each of them, with
-// its maps and boxed values, would be most of what a batch allocates. The zero value is
-// ready for use.
+// Annotated converts messages to those of the SDK.
+// [azservicebus.MessageBatch.AddAMQPAnnotatedMessage] encodes the message before it returns, so
+// one Annotated can make all messages of a batch except the first in the same memory. An
+// azservicebus.Message for each of them, with its maps and boxed values, would be most of what
+// a batch allocates. The zero value is ready for use.
 //
 // A batch keeps the application properties of its first message for its envelope, so the
 // first message needs an Annotated of its own.
@@ -26,8 +26,7 @@ type Annotated struct {
 	data        [1][]byte
 }
 
-// Of makes the message that [ToSDK] makes of m. It shares m's body and strings, and is
-// valid until the next call.
+// Of converts m. The result shares m's body and strings, and is valid until the next call.
 func (a *Annotated) Of(m *event.Message) *azservicebus.AMQPAnnotatedMessage {
 	if a.application == nil {
 		a.application, a.annotations = make(map[string]any, 8), make(map[any]any, 1)
@@ -37,6 +36,7 @@ func (a *Annotated) Of(m *event.Message) *azservicebus.AMQPAnnotatedMessage {
 	// Service Bus refuses a PartitionKey that differs from the SessionId.
 	a.annotations[partitionKeyAnnotation] = &m.SessionKey
 	a.data[0] = m.Body
+	// Subscription rules can filter by the subject (sys.Label).
 	a.properties = azservicebus.AMQPAnnotatedMessageProperties{
 		ContentType: &m.ContentType, GroupID: &m.SessionKey, MessageID: &m.MessageID, Subject: &m.EventType,
 	}

@@ -84,7 +84,7 @@ func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, 
 			return n, nil
 		}
 	}
-	if err := s.sender.SendMessage(ctx, sbus.ToSDK(messages[0]), nil); err != nil {
+	if err := s.sender.SendAMQPAnnotatedMessage(ctx, new(sbus.Annotated).Of(messages[0]), nil); err != nil {
 		return 0, singleError(err, messages[0])
 	}
 	return 1, nil
