@@ -133,16 +133,16 @@ func TestMissingIndexIsRefused(t *testing.T) {
 	nothing := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}, {Key: "codeName", Value: "NamespaceNotFound"}, {Key: "errmsg", Value: "ns does not exist: shop.events"}}
 	_, events := newServer(t, reply("firstBatch", 0, indexID), nothing, nothing)
 	source := newReader(t, events)
-	exists, err := source.CheckIndex(t.Context())
-	if !exists || !errors.Is(err, eventstore.ErrIndex) {
-		t.Errorf("exists: %v, %v", exists, err)
+	found, err := source.CheckIndex(t.Context())
+	if !found.Exists || !errors.Is(err, eventstore.ErrIndex) {
+		t.Errorf("found %+v, %v", found, err)
 	}
 	want := `event store lacks the index that a scan needs: create it with db.getSiblingDB("shop").getCollection("events").createIndex({"aggregateId": 1, "eventId": 1}, {unique: true}), or without unique if the collection is sharded by a key that this index does not begin with`
 	if err != nil && err.Error() != want {
 		t.Errorf("says %q", err)
 	}
-	if exists, err := source.CheckIndex(t.Context()); exists || err != nil {
-		t.Errorf("a collection that does not exist: %v, %v", exists, err)
+	if found, err := source.CheckIndex(t.Context()); found.Exists || err != nil {
+		t.Errorf("a collection that does not exist: %+v, %v", found, err)
 	}
 	if cursor, err := source.Open(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}); cursor != nil || err != nil {
 		t.Errorf("a collection that does not exist: %v, %v", cursor, err)

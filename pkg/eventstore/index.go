@@ -10,28 +10,58 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// CheckIndex reports whether the collection exists. It fails with [ErrIndex] if the
-// collection lacks the index of ranges.
-func (r *Reader) CheckIndex(ctx context.Context) (exists bool, err error) {
-	_, exists, err = r.index(ctx)
-	return exists, err
+// Indexes say what the indexes of the events collection mean for the services.
+type Indexes struct {
+	// Exists reports whether the collection exists.
+	Exists bool
+	// Unique reports whether an index prevents two events of one aggregate with the same id.
+	Unique bool
+	// Collated reports whether the collection has a default collation, under which the ids of two
+	// aggregates can be equal.
+	Collated bool
+	// TTL is the name of an index that deletes events after a time; empty if there is none.
+	TTL string
 }
 
-// Collated explains what a collation of the collection does; empty if it has none.
-// [Reader.CheckIndex] finds out.
-func (r *Reader) Collated() string {
-	if !r.collated.Load() {
-		return ""
+// CheckIndex reads the indexes. It fails with [ErrIndex] if the collection lacks the index of
+// ranges. The result is valid then, too.
+func (r *Reader) CheckIndex(ctx context.Context) (found Indexes, err error) {
+	indexes, err := r.indexes(ctx)
+	if err != nil {
+		return found, err
 	}
-	return "the collection has a default collation, under which the ids of two aggregates can be equal, such as a and A: builds, sweeps and verifications take the events of such aggregates for those of one"
+	for _, index := range indexes {
+		if r.hasKeys(index.Lookup("key")) && truthy(index.Lookup("unique")) && index.Lookup("partialFilterExpression").Type == 0 {
+			found.Unique = true
+		}
+		if index.Lookup("expireAfterSeconds").Type != 0 {
+			found.TTL, _ = index.Lookup("name").StringValueOK()
+		}
+	}
+	_, found.Exists, err = r.choose(indexes)
+	found.Collated = r.collated.Load()
+	return found, err
 }
 
 // index gives the name of the index for ranges.
 func (r *Reader) index(ctx context.Context) (name string, exists bool, err error) {
+	indexes, err := r.indexes(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	return r.choose(indexes)
+}
+
+func (r *Reader) indexes(ctx context.Context) ([]bson.Raw, error) {
 	indexes, err := mongox.All[bson.Raw](ctx, r.events)(r.events.Indexes().List(ctx))
 	if err != nil {
-		return "", false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
+		return nil, fmt.Errorf("list indexes of %s: %w", r.name(), err)
 	}
+	return indexes, nil
+}
+
+// choose chooses the index for ranges. A collection without indexes does not exist.
+func (r *Reader) choose(indexes []bson.Raw) (name string, exists bool, err error) {
 	if len(indexes) == 0 {
 		return "", false, nil
 	}
@@ -104,21 +134,6 @@ func (r *Reader) unfit(indexes []bson.Raw) string {
 	return ""
 }
 
-// CheckTTL returns the name of an index that deletes events after a time; empty if there is none.
-func (r *Reader) CheckTTL(ctx context.Context) (name string, err error) {
-	indexes, err := mongox.All[bson.Raw](ctx, r.events)(r.events.Indexes().List(ctx))
-	if err != nil {
-		return "", fmt.Errorf("list indexes of %s: %w", r.name(), err)
-	}
-	for _, index := range indexes {
-		if index.Lookup("expireAfterSeconds").Type != 0 {
-			name, _ = index.Lookup("name").StringValueOK()
-			return name, nil
-		}
-	}
-	return "", nil
-}
-
 // hasKeys reports whether key is exactly {aggregateId: 1, eventId: 1}, because min must
 // name every field of the index.
 func (r *Reader) hasKeys(key bson.RawValue) bool {
@@ -145,19 +160,4 @@ func truthy(v bson.RawValue) bool {
 	}
 	n, ok := v.AsInt64OK()
 	return ok && n != 0
-}
-
-// CheckUnique reports whether a unique index prevents two events of one aggregate with the
-// same id.
-func (r *Reader) CheckUnique(ctx context.Context) (bool, error) {
-	indexes, err := mongox.All[bson.Raw](ctx, r.events)(r.events.Indexes().List(ctx))
-	if err != nil {
-		return false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
-	}
-	for _, index := range indexes {
-		if r.hasKeys(index.Lookup("key")) && truthy(index.Lookup("unique")) && index.Lookup("partialFilterExpression").Type == 0 {
-			return true, nil
-		}
-	}
-	return false, nil
 }

@@ -32,8 +32,8 @@ func TestTTLIndexIsFound(t *testing.T) {
 	_, events := newServer(t, reply("firstBatch", 0, indexID, index, ttl), reply("firstBatch", 0, indexID, index))
 	r := newReader(t, events)
 	for _, want := range []string{"old", ""} {
-		if name, err := r.CheckTTL(t.Context()); name != want || err != nil {
-			t.Errorf("found %q, %v, want %q", name, err, want)
+		if found, err := r.CheckIndex(t.Context()); found.TTL != want || err != nil {
+			t.Errorf("found %q, %v, want %q", found.TTL, err, want)
 		}
 	}
 }

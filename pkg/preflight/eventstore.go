@@ -12,19 +12,15 @@ import (
 // whether the indexes can be read.
 func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database string) bool {
 	const what = "event store, index"
-	exists, err := history.CheckIndex(ctx)
-	unique := false
-	if err == nil && exists {
-		unique, err = history.CheckUnique(ctx)
-	}
+	found, err := history.CheckIndex(ctx)
 	err = mongox.Explain(ctx, err)
-	if collated := history.Collated(); collated != "" {
-		r.Warn("event store, collation", collated, "copy the events into a collection without a default collation")
+	if found.Collated {
+		r.Warn("event store, collation", "the collection has a default collation, under which the ids of two aggregates can be equal, such as a and A: builds, sweeps and verifications take the events of such aggregates for those of one", "copy the events into a collection without a default collation")
 	}
-	if ttl, ttlErr := history.CheckTTL(ctx); ttlErr == nil && ttl != "" {
-		r.Fail("event store, TTL", "index "+ttl+" deletes events after a time; read models are folded from all events of an aggregate", "drop index "+ttl)
+	if found.TTL != "" {
+		r.Fail("event store, TTL", "index "+found.TTL+" deletes events after a time; read models are folded from all events of an aggregate", "drop index "+found.TTL)
 	}
-	if err == nil && exists {
+	if err == nil && found.Exists {
 		if first := history.CheckFirstID(ctx); errors.Is(first, eventstore.ErrFirstID) {
 			r.Fail("event store, first ids", first.Error(), "set PENSTOCK_FIRST_EVENT_ID as the text says")
 		}
@@ -35,9 +31,9 @@ func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database
 	case err != nil:
 		r.Refused(what, err, "grant the user read on database "+database)
 		return false
-	case !exists:
+	case !found.Exists:
 		r.Warn(what, "the collection does not exist yet", "create it before the first event: "+history.CreateIndex())
-	case !unique:
+	case !found.Unique:
 		cost, remedy := history.NotUnique()
 		r.Warn(what, cost, remedy)
 	default:

@@ -54,8 +54,8 @@ func awaitMongoDB(ctx context.Context, client mongox.Client, logger zerolog.Logg
 func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.Store, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	exists, err := history.CheckIndex(ctx)
-	if err == nil && exists {
+	found, err := history.CheckIndex(ctx)
+	if err == nil && found.Exists {
 		err = history.CheckFirstID(ctx)
 	}
 	err = mongox.Explain(ctx, err)
@@ -66,7 +66,7 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 		return fmt.Errorf("event store %s: %w; grant the user listIndexes, find and changeStream on it (the role read on its database)", store, err)
 	case err != nil:
 		logger.Warn().Err(err).Stringer("store", store).Msg("index and first ids of the event store not checked")
-	case !exists:
+	case !found.Exists:
 		logger.Warn().Stringer("store", store).Msg("the events collection does not exist yet: create it with its index before the first event")
 	}
 	return nil
