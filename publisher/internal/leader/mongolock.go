@@ -28,27 +28,19 @@ func Leases(db *mongo.Database) *mongo.Collection {
 	return mongox.Durable(db, leasesName)
 }
 
-// lease is the lock's document. Only version and record.holderIdentity matter for the
-// election: candidates measure the time since they saw version change, and compare no
-// clocks. Holder, Heartbeat and Expiry, by the holder's clock, are for people.
+// lease is the lock's document: a resourcelock.LeaderElectionRecord with the stream of the
+// lease's holders. Only version and holder matter for the election: candidates measure the time
+// since they saw version change, and compare no clocks.
 type lease struct {
-	ID string `bson:"_id"`
-	// Stream is the stream of the lease's holders.
-	Stream    string      `bson:"stream"`
-	Holder    string      `bson:"holder"`
-	Heartbeat time.Time   `bson:"heartbeat"`
-	Expiry    time.Time   `bson:"expiry"`
-	Version   int64       `bson:"version"`
-	Record    leaseRecord `bson:"record"`
-}
-
-// leaseRecord is a resourcelock.LeaderElectionRecord with its own field names.
-type leaseRecord struct {
-	HolderIdentity       string    `bson:"holderIdentity"`
-	LeaseDurationSeconds int       `bson:"leaseDurationSeconds"`
-	AcquireTime          time.Time `bson:"acquireTime"`
-	RenewTime            time.Time `bson:"renewTime"`
-	LeaderTransitions    int       `bson:"leaderTransitions"`
+	ID              string    `bson:"_id,omitempty"`
+	Stream          string    `bson:"stream"`
+	Holder          string    `bson:"holder"`
+	DurationSeconds int       `bson:"durationSeconds"`
+	Acquired        time.Time `bson:"acquired"`
+	// Heartbeat is the time of the last renewal.
+	Heartbeat   time.Time `bson:"heartbeat"`
+	Transitions int       `bson:"transitions"`
+	Version     int64     `bson:"version"`
 }
 
 // mongoLock is a resourcelock.Interface on a document, by compare-and-swap on its version.
@@ -114,11 +106,11 @@ func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	}
 	l.seen = &found
 	return &resourcelock.LeaderElectionRecord{
-		HolderIdentity:       found.Record.HolderIdentity,
-		LeaseDurationSeconds: found.Record.LeaseDurationSeconds,
-		AcquireTime:          metav1.NewTime(found.Record.AcquireTime),
-		RenewTime:            metav1.NewTime(found.Record.RenewTime),
-		LeaderTransitions:    found.Record.LeaderTransitions,
+		HolderIdentity:       found.Holder,
+		LeaseDurationSeconds: found.DurationSeconds,
+		AcquireTime:          metav1.NewTime(found.Acquired),
+		RenewTime:            metav1.NewTime(found.Heartbeat),
+		LeaderTransitions:    found.Transitions,
 	}, raw, nil
 }
 
@@ -147,6 +139,7 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
 	updated := l.next(record, l.seen.Version+1)
+	updated.ID = ""
 	result, err := l.leases.UpdateOne(ctx,
 		// The filter on the holder excludes a document that was deleted, created again, and
 		// has reached the same version.
@@ -155,14 +148,7 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 			{Key: "version", Value: l.seen.Version},
 			{Key: "holder", Value: l.seen.Holder},
 		},
-		bson.D{{Key: "$set", Value: bson.D{
-			{Key: "stream", Value: updated.Stream},
-			{Key: "holder", Value: updated.Holder},
-			{Key: "heartbeat", Value: updated.Heartbeat},
-			{Key: "expiry", Value: updated.Expiry},
-			{Key: "version", Value: updated.Version},
-			{Key: "record", Value: updated.Record},
-		}}})
+		bson.D{{Key: "$set", Value: updated}})
 	if err != nil {
 		return l.failed(ctx, "update", err)
 	}
@@ -193,23 +179,14 @@ func (l *mongoLock) failed(ctx context.Context, what string, err error) error {
 }
 
 func (l *mongoLock) next(record resourcelock.LeaderElectionRecord, version int64) lease {
-	expiry := record.RenewTime.Time
-	if record.HolderIdentity != "" {
-		expiry = expiry.Add(time.Duration(record.LeaseDurationSeconds) * time.Second)
-	}
 	return lease{
-		ID:        l.name,
-		Stream:    l.stream,
-		Holder:    record.HolderIdentity,
-		Heartbeat: record.RenewTime.Time,
-		Expiry:    expiry,
-		Version:   version,
-		Record: leaseRecord{
-			HolderIdentity:       record.HolderIdentity,
-			LeaseDurationSeconds: record.LeaseDurationSeconds,
-			AcquireTime:          record.AcquireTime.Time,
-			RenewTime:            record.RenewTime.Time,
-			LeaderTransitions:    record.LeaderTransitions,
-		},
+		ID:              l.name,
+		Stream:          l.stream,
+		Holder:          record.HolderIdentity,
+		DurationSeconds: record.LeaseDurationSeconds,
+		Acquired:        record.AcquireTime.Time,
+		Heartbeat:       record.RenewTime.Time,
+		Transitions:     record.LeaderTransitions,
+		Version:         version,
 	}
 }
