@@ -342,7 +342,8 @@ func withoutIndex(events *mongo.Collection) *mongo.Collection {
 	return events.Database().Collection("absent")
 }
 
-// TestSplitIsEven divides stores of several sizes and shapes. The largest one is sampled.
+// TestSplitIsEven divides stores of several sizes and shapes. Of the large ones, a sparse sample is
+// read.
 func TestSplitIsEven(t *testing.T) {
 	t.Parallel()
 	const n = 8

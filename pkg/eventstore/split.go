@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -21,12 +22,11 @@ const (
 	// samplesPerRange is how many events are sampled for each range. With 64, each of n
 	// ranges has between about 0.7/n and 1.3/n of the events.
 	samplesPerRange = 64
-	// keysAtMost is the number of events up to which Split reads all index keys instead of
-	// a sample. For a sample of 5 % or more, [$sample] reads every document of the
-	// collection, and documents are larger than keys.
+	// sparseSample is the factor by which a store must be larger than a sample for the server's
+	// random cursor. For a sample of 5 % or more, [$sample] reads the whole collection.
 	//
 	// [$sample]: https://www.mongodb.com/docs/manual/reference/operator/aggregation/sample/
-	keysAtMost = 20 * samplesPerRange * 64
+	sparseSample = 20
 	// codeSampleFailed is the server's answer if its random cursor keeps finding the
 	// same documents.
 	codeSampleFailed = 28799
@@ -39,15 +39,14 @@ const (
 // fewer boundaries. n is at most 1,024. An empty store, or one that does not exist, has no
 // boundaries.
 //
-// For a small store, Split reads all index keys. For a large one, the boundaries are the
-// quantiles of a random sample. Memory is bounded by n, independent of the size of the
-// store.
+// The boundaries are the quantiles of a random sample of index keys. Memory is bounded by n,
+// independent of the size of the store.
 func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
 	n = min(n, maxSplit)
 	if n < 2 {
 		return nil, nil
 	}
-	_, exists, err := r.index(ctx)
+	index, exists, err := r.index(ctx)
 	if err != nil || !exists {
 		return nil, err
 	}
@@ -58,21 +57,16 @@ func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
 	if n = min(n, int(count/minRange)); n < 2 {
 		return nil, nil
 	}
-	q := quantiles{max: 2 * samplesPerRange * n}
-	if samples := samplesPerRange * n; count > max(keysAtMost, 20*int64(samples)) {
-		err := r.sampleKeys(ctx, samples, &q)
-		if err == nil {
-			return q.boundaries(r, n), nil
-		}
-		if !mongox.HasCode(err, codeSampleFailed) {
-			return nil, err
-		}
-		q = quantiles{max: q.max}
+	samples := samplesPerRange * n
+	sparse := count > sparseSample*int64(samples)
+	keys, err := r.sampleKeys(ctx, samples, index, sparse)
+	if sparse && mongox.HasCode(err, codeSampleFailed) {
+		keys, err = r.sampleKeys(ctx, samples, index, false)
 	}
-	if err := r.allKeys(ctx, &q); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return q.boundaries(r, n), nil
+	return r.quantiles(keys, n), nil
 }
 
 // Count is the approximate number of documents, from the collection's statistics. The
@@ -86,84 +80,44 @@ func (r *Reader) Count(ctx context.Context) (int64, error) {
 	return count, nil
 }
 
-// sampleKeys adds the aggregate ids of random events, in the order of the index. The server
-// sorts them, because it knows the collection's collation.
-func (r *Reader) sampleKeys(ctx context.Context, samples int, q *quantiles) error {
-	cursor, err := r.events.Aggregate(ctx, mongo.Pipeline{
-		{{Key: "$sample", Value: bson.D{{Key: "size", Value: samples}}}},
-		{{Key: "$project", Value: r.keyProjection()}},
-		{{Key: "$sort", Value: r.keys()}},
-	}, options.Aggregate().SetBatchSize(batchSize))
+// sampleKeys reads the aggregate ids of random events, in the order of the index. The server
+// sorts them, because it knows the collection's collation. A sparse sample reads random
+// documents. Any other sample reads all keys of the index and no document, because documents are
+// larger than keys.
+func (r *Reader) sampleKeys(ctx context.Context, samples int, index string, sparse bool) (keys []bson.RawValue, err error) {
+	opts := options.Aggregate().SetBatchSize(batchSize)
+	stages := mongo.Pipeline{{{Key: "$sample", Value: bson.D{{Key: "size", Value: samples}}}}, {{Key: "$project", Value: r.keyProjection()}}}
+	if !sparse {
+		slices.Reverse(stages)
+		opts.SetHint(index)
+	}
+	cursor, err := r.events.Aggregate(ctx, append(stages, bson.D{{Key: "$sort", Value: r.keys()}}), opts)
 	if err != nil {
-		return fmt.Errorf("sample %s: %w", r.name(), err)
+		return nil, fmt.Errorf("sample %s: %w", r.name(), err)
 	}
 	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	return r.addKeys(ctx, cursor, q)
-}
-
-// allKeys adds the aggregate ids of all events. It reads only the index.
-func (r *Reader) allKeys(ctx context.Context, q *quantiles) error {
-	cursor, session, err := r.find(ctx, Position{}, Position{}, bson.Timestamp{}, r.keyProjection())
-	if cursor == nil || err != nil {
-		return err
-	}
-	defer session.EndSession(context.WithoutCancel(ctx))
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	return r.addKeys(ctx, cursor, q)
-}
-
-func (r *Reader) addKeys(ctx context.Context, cursor *mongo.Cursor, q *quantiles) error {
 	for cursor.Next(ctx) {
 		// Only a valid aggregate id can be a boundary.
 		if ev, err := r.reader.ReadPosition(cursor.Current); err == nil {
-			q.add(ev.RawAggregateID)
+			keys = append(keys, bson.RawValue{Type: ev.RawAggregateID.Type, Value: bytes.Clone(ev.RawAggregateID.Value)})
 		}
 	}
 	if err := cursor.Err(); err != nil {
-		return fmt.Errorf("read the keys of %s: %w", r.name(), err)
+		return nil, fmt.Errorf("read the keys of %s: %w", r.name(), err)
 	}
-	return nil
+	return keys, nil
 }
 
-// quantiles keeps every k-th of the values that are added in ascending order. k starts at 1
-// and doubles when the kept values become too many.
-type quantiles struct {
-	max   int
-	every int
-	count int
-	kept  []bson.RawValue
-}
-
-func (q *quantiles) add(v bson.RawValue) {
-	q.every = max(q.every, 1)
-	q.count++
-	if (q.count-1)%q.every != 0 {
-		return
-	}
-	q.kept = append(q.kept, bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)})
-	if len(q.kept) < q.max {
-		return
-	}
-	half := 0
-	for i := 0; i < len(q.kept); i += 2 {
-		q.kept[half] = q.kept[i]
-		half++
-	}
-	clear(q.kept[half:])
-	q.kept = q.kept[:half]
-	q.every *= 2
-}
-
-// boundaries are the n-quantiles without duplicates and without the first value, because
-// nothing is before it.
-func (q *quantiles) boundaries(r *Reader, n int) []Position {
-	if len(q.kept) == 0 {
+// quantiles returns the n-quantiles of sorted keys, without duplicates and without the first key,
+// because nothing is before it.
+func (r *Reader) quantiles(keys []bson.RawValue, n int) []Position {
+	if len(keys) == 0 {
 		return nil
 	}
 	var found []Position
-	last := Before(q.kept[0])
+	last := Before(keys[0])
 	for i := 1; i < n; i++ {
-		at := Before(q.kept[i*len(q.kept)/n])
+		at := Before(keys[i*len(keys)/n])
 		if order, known := r.Compare(last, at); at.Equal(last) || known && order >= 0 {
 			continue
 		}

@@ -27,22 +27,21 @@ func TestSplitOfALargeStoreReadsASample(t *testing.T) {
 	}
 }
 
-// TestSplitReadsAllKeysIfTheSampleFails: the server's random cursor can fail on a
-// collection.
+// TestSplitReadsAllKeysIfTheSampleFails: the server's random cursor can fail on a collection.
 func TestSplitReadsAllKeysIfTheSampleFails(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t,
 		reply("firstBatch", 0, indexID, index),
 		counted(1_000_000_000),
 		bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 28799}, {Key: "errmsg", Value: "$sample stage could not find a non-duplicate document"}},
-		reply("firstBatch", 0, indexID, index),
 		reply("firstBatch", 0, eventOf("a", 1), eventOf("b", 1)),
 	)
 	boundaries, err := newReader(t, events).Split(t.Context(), 2)
 	if err != nil || len(boundaries) != 1 || boundaries[0].AggregateID.StringValue() != "b" {
 		t.Errorf("boundaries %v, %v", boundaries, err)
 	}
-	if got := s.Command(t, 4); !strings.Contains(got, `"projection":{"_id":0,"aggregateId":1,"eventId":1}`) {
+	want := `"pipeline":[{"$project":{"_id":0,"aggregateId":1,"eventId":1}},{"$sample":{"size":128}},{"$sort":{"aggregateId":1,"eventId":1}}]`
+	if got := s.Command(t, 3); !strings.Contains(got, want) || !strings.Contains(got, `"hint":"byAggregate"`) {
 		t.Errorf("asked by %s", got)
 	}
 }
