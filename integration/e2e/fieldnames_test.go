@@ -16,7 +16,7 @@ func wrongFieldNameIsRefusedAtTheStart(t *testing.T) {
 	s.load(0)
 	s.finishLoad()
 	s.SetEnv("PENSTOCK_FIELD_EVENT_ID=eventNumber")
-	s.refused(s.startPublisher(0), "none of the newest events can be read", `missing_event_id in field \"eventNumber\" (PENSTOCK_FIELD_EVENT_ID)`, `\"eventId\"`)
+	s.refused(s.startPublisher(0), "none of the newest events can be read", "missing_event_id: field eventNumber", "set PENSTOCK_FIELD_EVENT_ID", `\"eventId\"`)
 	if n := s.documents(s.state.Collection("quarantine")); n != 0 {
 		t.Errorf("%d events are in the quarantine", n)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// ErrUnreadable says that none of the newest events can be read. The error names the
-// configured fields, the fields that the documents have, and the remedy.
+// ErrUnreadable says that none of the newest events can be read. The error names what the latest
+// one lacks, the fields that it has, and the remedy.
 var ErrUnreadable = errors.New("none of the newest events can be read")
 
 const (
@@ -75,17 +74,14 @@ func (s Sample) Read(ctx context.Context) (Counts, error) {
 	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	var counts Counts
 	var ids []bson.RawValue
+	var unreadable []bson.Raw
 	var reasons []error
-	var latest bson.Raw
 	for size := 0; size < sampleBytes && cursor.Next(ctx); size += len(cursor.Current) {
-		document := slices.Clone(cursor.Current)
-		ev, err := reader.Read(document)
+		ev, err := reader.Read(slices.Clone(cursor.Current))
 		switch {
 		case err != nil:
-			ids, reasons = append(ids, document.Lookup("_id")), append(reasons, err)
-			if latest == nil {
-				latest = document
-			}
+			ids = append(ids, ev.Document.Lookup("_id"))
+			unreadable, reasons = append(unreadable, ev.Document), append(reasons, err)
 			continue
 		case ev.Payload.Type != 0:
 			counts.Payloads++
@@ -102,53 +98,29 @@ func (s Sample) Read(ctx context.Context) (Counts, error) {
 	if err != nil {
 		return Counts{}, err
 	}
-	problems := make(map[problem]int)
+	var latest bson.Raw
 	for i, err := range reasons {
 		if known[i] {
 			continue
 		}
 		if counts.Unreadable++; counts.Unreadable == 1 {
-			counts.Latest = err
+			counts.Latest, latest = err, unreadable[i]
 		}
-		p := problem{reason: event.ReasonMalformed}
-		if broken, ok := errors.AsType[*event.ContractError](err); ok {
-			p = problem{broken.Reason, broken.Field}
-		}
-		problems[p]++
 	}
 	if counts.Readable > 0 || counts.Unreadable < sampleMinimum {
 		return counts, nil
 	}
-	return counts, s.explain(problems, counts, latest)
-}
-
-type problem struct {
-	reason event.Reason
-	field  string
+	return counts, s.explain(counts, latest)
 }
 
 // explain returns [ErrUnreadable] for a sample, with the newest of its documents.
-func (s Sample) explain(problems map[problem]int, counts Counts, latest bson.Raw) error {
-	var reasons, variables []string
-	for _, p := range slices.SortedFunc(maps.Keys(problems), func(x, y problem) int { return problems[y] - problems[x] }) {
-		text := string(p.reason)
-		if p.field != "" {
-			text += " in field " + strconv.Quote(p.field)
-		}
-		if variable := s.Fields.Variable(p.field); variable != "" {
-			text += " (" + variable + ")"
-			if !slices.Contains(variables, variable) {
-				variables = append(variables, variable)
-			}
-		}
-		reasons = append(reasons, fmt.Sprintf("%s: %d", text, problems[p]))
-	}
+func (s Sample) explain(counts Counts, latest bson.Raw) error {
 	remedy := "check PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION"
-	if len(variables) > 0 {
-		remedy = "set " + strings.Join(variables, " and ") + " to the field that the documents have"
+	if broken, ok := errors.AsType[*event.ContractError](counts.Latest); ok && s.Fields.Variable(broken.Field) != "" {
+		remedy = "set " + s.Fields.Variable(broken.Field) + " to the field that the documents have"
 	}
-	return fmt.Errorf("%w, all %d of them: %s; the latest (%w) has the fields %s; %s; if the writer is wrong instead, correct it: the publisher starts as soon as one of the newest %d events can be read, and puts the others into the quarantine",
-		ErrUnreadable, counts.Unreadable, strings.Join(reasons, ", "), counts.Latest, names(latest), remedy, sampleEvents)
+	return fmt.Errorf("%w, all %d of them; the latest (%w) has the fields %s; %s; if the writer is wrong instead, correct it: the publisher starts as soon as one of the newest %d events can be read, and puts the others into the quarantine",
+		ErrUnreadable, counts.Unreadable, counts.Latest, names(latest), remedy, sampleEvents)
 }
 
 // names lists the top-level fields of a document.

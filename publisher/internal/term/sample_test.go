@@ -74,7 +74,7 @@ func TestSampleOfTheNewestEvents(t *testing.T) {
 			if !errors.Is(err, term.ErrUnreadable) || !term.Fatal(err) {
 				t.Fatalf("passes: %v", err)
 			}
-			for _, want := range []string{test.want, `missing_event_id in field "eventId" (PENSTOCK_FIELD_EVENT_ID)`, `"number"`} {
+			for _, want := range []string{test.want, "missing_event_id: field eventId", "set PENSTOCK_FIELD_EVENT_ID", `"number"`} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q does not say %s", err, want)
 				}
