@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
@@ -17,7 +16,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
-	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
@@ -163,39 +161,15 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 			return err
 		}
 	}
-	var mu sync.Mutex
-	records := make(map[uint64]quarantine.Record) // those of the events in flight
-	var healed []quarantine.Record
-	r, err := newRepublisher(ctx, e.options, epoch, c.publishRate, func(ticket uint64, refused *unsent) {
-		mu.Lock()
-		defer mu.Unlock()
-		record, found := records[ticket]
-		delete(records, ticket)
-		switch {
-		case refused != nil:
-			result.Unsent = append(result.Unsent, *refused)
-		case found:
-			healed = append(healed, record)
-		}
-	})
+	r, err := newRepublisher(ctx, e.options, epoch, c.publishRate)
 	if err != nil {
 		return err
 	}
-	result.Sent, err = r.run(ctx, e.options.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
-		var ticket uint64
-		return chosen.each(ctx, func(ctx context.Context, ev event.Event, record *quarantine.Record) error {
-			ticket++
-			if record != nil {
-				mu.Lock()
-				records[ticket] = *record
-				mu.Unlock()
-			}
-			return submit(ctx, publish.Item{Event: ev, Ticket: ticket})
-		})
-	})
-	if len(healed) > 0 {
+	err = r.run(ctx, e.options.Config.ServiceBus, chosen.each)
+	result.Sent, result.Unsent = r.sent, append(result.Unsent, r.unsent...)
+	if len(r.healed) > 0 {
 		// Remove the records of all events that were sent, also after an error or a signal.
-		_, failure := e.quarantine(s).Remove(context.WithoutCancel(ctx), healed...)
+		_, failure := e.quarantine(s).Remove(context.WithoutCancel(ctx), r.healed...)
 		err = errors.Join(err, failure)
 	}
 	return err

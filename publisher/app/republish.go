@@ -26,17 +26,19 @@ const refusedAfter = 2 * time.Minute
 type republisher struct {
 	dispatcher *publish.Dispatcher
 	limiter    *rate.Limiter
-	done       func(ticket uint64, refused *unsent)
 
 	mu     sync.Mutex
-	failed map[uint64]*unsent
+	ticket uint64
+	// records are those of the events in flight that are in the quarantine, by their tickets.
+	records map[uint64]quarantine.Record
+	// sent counts the events that the topic has taken, and healed are the records of these.
 	sent   int64
+	healed []quarantine.Record
+	unsent []unsent
 }
 
-// newRepublisher prepares the connection to the topic. It sends at most the given rate, and
-// calls done for each event with its ticket, and with the reason if the topic refuses the event.
-// Goroutines call done concurrently.
-func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRate, done func(ticket uint64, refused *unsent)) (*republisher, error) {
+// newRepublisher prepares the connection to the topic. It sends at most the given rate.
+func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRate) (*republisher, error) {
 	c := o.Config
 	namespace, err := sbus.Open(c.ServiceBus)
 	if err != nil {
@@ -48,17 +50,17 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRa
 	if err != nil {
 		return nil, err
 	}
-	return republishBy(publish.ServiceBus(namespace, c.ServiceBus.Topic), policy, o, epoch, limit, done)
+	return republishBy(publish.ServiceBus(namespace, c.ServiceBus.Topic), policy, o, epoch, limit)
 }
 
 // republishBy is newRepublisher for connections that connect opens.
-func republishBy(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate, done func(ticket uint64, refused *unsent)) (*republisher, error) {
+func republishBy(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate) (*republisher, error) {
 	c := o.Config
 	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
 	if err != nil {
 		return nil, err
 	}
-	r := &republisher{limiter: limit.limiter(), failed: make(map[uint64]*unsent), done: done}
+	r := &republisher{limiter: limit.limiter(), records: make(map[uint64]quarantine.Record)}
 	r.dispatcher = publish.New(publish.Options{
 		Connect:    connect,
 		Encoder:    c.Publish.Encoder(sessions),
@@ -85,12 +87,12 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 	return r, nil
 }
 
-// run publishes the events that feed submits, and waits for all of them. It returns how
-// many events the topic has taken.
-func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx context.Context, submit func(context.Context, publish.Item) error) error) (int64, error) {
+// run publishes the events that each passes on, with their records in the quarantine, and waits
+// for all of them.
+func (r *republisher) run(ctx context.Context, config sbus.Config, each func(context.Context, func(context.Context, event.Event, *quarantine.Record) error) error) error {
 	var ended error
 	end := poll.Beside(ctx, func(ctx context.Context) { ended = r.dispatcher.Run(ctx) })
-	err := feed(ctx, r.submit)
+	err := each(ctx, r.submit)
 	if err == nil {
 		err = r.dispatcher.Drain(ctx)
 	}
@@ -98,41 +100,48 @@ func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx
 	if ended != nil && !errors.Is(ended, context.Canceled) {
 		err = publish.Explain(ended, config)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sent, err
+	return err
 }
 
 // submit passes an event to the dispatcher when the rate allows it.
-func (r *republisher) submit(ctx context.Context, item publish.Item) error {
+func (r *republisher) submit(ctx context.Context, ev event.Event, record *quarantine.Record) error {
 	if err := r.limiter.Wait(ctx); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		return fmt.Errorf("wait for the rate: %w", err)
 	}
-	return r.dispatcher.Submit(ctx, item)
+	r.mu.Lock()
+	r.ticket++
+	ticket := r.ticket
+	if record != nil {
+		r.records[ticket] = *record
+	}
+	r.mu.Unlock()
+	return r.dispatcher.Submit(ctx, publish.Item{Event: ev, Ticket: ticket})
 }
 
+// refused notes an event that the topic refuses. The dispatcher acknowledges the event, too.
 func (r *republisher) refused(_ context.Context, item *publish.Item, cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed[item.Ticket] = &unsent{
+	r.sent--
+	delete(r.records, item.Ticket)
+	r.unsent = append(r.unsent, unsent{
 		Document: quarantine.DocumentText(item.Event.Document.Lookup("_id")), AggregateID: item.Event.AggregateID,
 		Why: fmt.Sprintf("event %d: %v", item.Event.EventID, cause),
-	}
+	})
 	return nil
 }
 
 func (r *republisher) acked(tickets []uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent += int64(len(tickets))
 	for _, ticket := range tickets {
-		r.mu.Lock()
-		refused := r.failed[ticket]
-		delete(r.failed, ticket)
-		if refused == nil {
-			r.sent++
+		if record, found := r.records[ticket]; found {
+			r.healed = append(r.healed, record)
+			delete(r.records, ticket)
 		}
-		r.mu.Unlock()
-		r.done(ticket, refused)
 	}
 }

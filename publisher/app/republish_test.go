@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
 
@@ -52,28 +52,19 @@ var thirty = publishRate{Rate: 30}
 func republish(ctx context.Context, t *testing.T, topic pickyTopic, c config.Refusals, limit publishRate, n uint64) (sent int64, failed int, err error) {
 	t.Helper()
 	o := Options{Config: config.Config{Publish: config.Publish{SessionMode: string(event.SessionPerAggregate)}, Refusals: c}}
-	var mu sync.Mutex
-	r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, limit,
-		func(_ uint64, refused *unsent) {
-			mu.Lock()
-			defer mu.Unlock()
-			if refused != nil {
-				failed++
-			}
-		})
+	r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err = r.run(ctx, o.Config.ServiceBus, func(ctx context.Context, submit func(context.Context, publish.Item) error) error {
-		for ticket := range n {
-			aggregate := fmt.Sprintf("a%03d", ticket)
-			if err := submit(ctx, publish.Item{Event: eventOf(aggregate, 1), Ticket: ticket}); err != nil {
+	err = r.run(ctx, o.Config.ServiceBus, func(ctx context.Context, do func(context.Context, event.Event, *quarantine.Record) error) error {
+		for i := range n {
+			if err := do(ctx, eventOf(fmt.Sprintf("a%03d", i), 1), nil); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return sent, failed, err
+	return r.sent, len(r.unsent), err
 }
 
 // The topic has accepted the other events, or none: a command reports the refused events.
