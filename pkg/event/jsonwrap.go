@@ -46,38 +46,41 @@ func (d *jsonDecoder) wrapper(key string, depth int) (bson.Type, error) {
 	return d.driverWrapper(depth)
 }
 
-// wrapped gives the string in {"<key>": "…"}, after its key. If there is no string, the
-// driver reports why.
-func (d *jsonDecoder) wrapped() ([]byte, bool) {
-	if !d.key() || d.next() != '"' {
+// wrapped gives the string in {"<key>": "…"}. If there is no string, the driver reports why.
+func (d *jsonDecoder) wrapped(key string) ([]byte, bool) {
+	if !d.skip('{') || !d.field(key) {
 		return nil, false
 	}
-	s, err := d.string()
-	if err != nil || d.next() != '}' {
-		return nil, false
-	}
-	d.at++
-	return s, true
+	s, ok := d.quoted()
+	return s, ok && d.skip('}')
 }
 
-// key skips a brace, a key and its colon.
-func (d *jsonDecoder) key() bool {
-	if d.next() != '{' {
-		return false
-	}
-	d.at++
-	if d.next() != '"' {
-		return false
-	}
-	if _, err := d.string(); err != nil || d.next() != ':' {
+// skip skips a byte, and white space before it.
+func (d *jsonDecoder) skip(want byte) bool {
+	if d.next() != want {
 		return false
 	}
 	d.at++
 	return true
 }
 
+// field skips a key and its colon.
+func (d *jsonDecoder) field(key string) bool {
+	s, ok := d.quoted()
+	return ok && string(s) == key && d.skip(':')
+}
+
+// quoted reads a string if there is one.
+func (d *jsonDecoder) quoted() ([]byte, bool) {
+	if d.next() != '"' {
+		return nil, false
+	}
+	s, err := d.string()
+	return s, err == nil
+}
+
 func (d *jsonDecoder) dateWrapper() bson.Type {
-	s, ok := d.wrapped()
+	s, ok := d.wrapped("$date")
 	if !ok {
 		return 0
 	}
@@ -90,7 +93,7 @@ func (d *jsonDecoder) dateWrapper() bson.Type {
 }
 
 func (d *jsonDecoder) objectIDWrapper() bson.Type {
-	s, ok := d.wrapped()
+	s, ok := d.wrapped("$oid")
 	if !ok || len(s) != 24 {
 		return 0
 	}
@@ -102,7 +105,7 @@ func (d *jsonDecoder) objectIDWrapper() bson.Type {
 }
 
 func (d *jsonDecoder) integerWrapper() bson.Type {
-	s, ok := d.wrapped()
+	s, ok := d.wrapped("$numberLong")
 	if !ok {
 		return 0
 	}
@@ -116,53 +119,26 @@ func (d *jsonDecoder) integerWrapper() bson.Type {
 
 // binaryWrapper reads {"$binary": {"base64": "…", "subType": "…"}}, in this order.
 func (d *jsonDecoder) binaryWrapper() bson.Type {
-	if !d.key() || d.next() != '{' {
+	if !d.skip('{') || !d.field("$binary") || !d.skip('{') || !d.field("base64") {
 		return 0
 	}
-	d.at++
-	if d.next() != '"' {
-		return 0
-	}
-	if name, err := d.string(); err != nil || string(name) != "base64" || d.next() != ':' {
-		return 0
-	}
-	d.at++
-	if d.next() != '"' {
-		return 0
-	}
-	data, err := d.string()
-	if err != nil {
+	data, ok := d.quoted()
+	if !ok {
 		return 0
 	}
 	start := len(d.out)
 	d.out = append(d.out, 0, 0, 0, 0, 0)
-	if d.out, err = base64.StdEncoding.AppendDecode(d.out, data); err != nil || d.next() != ',' {
+	var err error
+	if d.out, err = base64.StdEncoding.AppendDecode(d.out, data); err != nil || !d.skip(',') || !d.field("subType") {
 		return 0
 	}
-	d.at++
-	if d.next() != '"' {
-		return 0
-	}
-	if name, err := d.string(); err != nil || string(name) != "subType" || d.next() != ':' {
-		return 0
-	}
-	d.at++
-	if d.next() != '"' {
-		return 0
-	}
-	digits, err := d.string()
-	if err != nil || len(digits) != 2 {
+	digits, ok := d.quoted()
+	if !ok || len(digits) != 2 || !d.skip('}') || !d.skip('}') {
 		return 0
 	}
 	var subtype [1]byte
 	if _, err := hex.Decode(subtype[:], digits); err != nil || subtype[0] == bson.TypeBinaryBinaryOld {
 		return 0
-	}
-	for range 2 {
-		if d.next() != '}' {
-			return 0
-		}
-		d.at++
 	}
 	binary.LittleEndian.PutUint32(d.out[start:], uint32(len(d.out)-start-5))
 	d.out[start+4] = subtype[0]
