@@ -93,14 +93,8 @@ func (l *limitRun) messages(ctx context.Context) ([]*azservicebus.AMQPAnnotatedM
 	if l.Buckets > 0 {
 		mode = event.SessionPerBucket
 	}
-	keys, err := event.NewSessionKeys(mode, max(l.Buckets, 1))
-	if err != nil {
-		return nil, err
-	}
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		return nil, err
-	}
+	keys := event.NewSessionKeys(mode, max(l.Buckets, 1))
+	reader := event.NewReader(event.DefaultFields())
 	encoder := event.NewEncoder(event.EncodingJSON, keys)
 	cursor, err := l.events().Find(ctx, bson.D{}, options.Find().SetBatchSize(5000).SetLimit(int64(l.Events)))
 	if err != nil {

@@ -79,10 +79,7 @@ func withIndex(t *testing.T, events *mongo.Collection, unique bool) *mongo.Colle
 
 func readerOf(t *testing.T, events *mongo.Collection) *eventstore.Reader {
 	t.Helper()
-	r, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
 	return r
 }
 
@@ -450,10 +447,7 @@ func TestFirstIDsAreThoseOfMostAggregates(t *testing.T) {
 		t.Helper()
 		fields := event.DefaultFields()
 		fields.FirstEventID = 0
-		zero, err := eventstore.NewReader(events, fields, zerolog.Nop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		zero := eventstore.NewReader(events, fields, zerolog.Nop())
 		check := func(what string, one, other bool) {
 			t.Helper()
 			for r, refused := range map[*eventstore.Reader]bool{readerOf(t, events): one, zero: other} {

@@ -85,10 +85,7 @@ func BenchmarkDecodeBody(b *testing.B) {
 }
 
 func BenchmarkKeys(b *testing.B) {
-	buckets, err := event.NewSessionKeys(event.SessionPerBucket, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	buckets := event.NewSessionKeys(event.SessionPerBucket, 64)
 	b.Run("messageId", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

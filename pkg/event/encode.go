@@ -47,6 +47,9 @@ func (e *Encoder) WithSource(source string) *Encoder {
 	return &Encoder{encoding: e.encoding, sessions: e.sessions, source: source}
 }
 
+// SessionKey is the session key of an aggregate's messages.
+func (e *Encoder) SessionKey(aggregateID string) string { return e.sessions.Key(aggregateID) }
+
 // Encode makes the message of ev for the publisher's term epoch. A document that is not
 // valid BSON is a [*ContractError]. A BSON body aliases ev.Document.
 //

@@ -19,10 +19,7 @@ import (
 
 func encoder(tb testing.TB, encoding event.Encoding) *event.Encoder {
 	tb.Helper()
-	sessions, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	sessions := event.NewSessionKeys(event.SessionPerAggregate, 0)
 	return event.NewEncoder(encoding, sessions)
 }
 
@@ -102,7 +99,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := rawGen().Draw(t, "doc")
 		for _, encoding := range []event.Encoding{event.EncodingJSON, event.EncodingBSON} {
-			sessions, _ := event.NewSessionKeys(event.SessionPerAggregate, 0)
+			sessions := event.NewSessionKeys(event.SessionPerAggregate, 0)
 			m, err := event.NewEncoder(encoding, sessions).Encode(&event.Event{Document: doc}, 1)
 			if err != nil {
 				t.Fatalf("encode: %v", err)

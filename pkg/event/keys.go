@@ -3,7 +3,6 @@ package event
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -52,23 +51,16 @@ type SessionKeys struct {
 }
 
 // NewSessionKeys makes the session keys of a mode. In mode bucket, buckets is from 1 to
-// [MaxSessionBuckets]; otherwise it is ignored.
-func NewSessionKeys(mode SessionMode, buckets int) (SessionKeys, error) {
-	switch mode {
-	case SessionPerAggregate:
-		return SessionKeys{}, nil
-	case SessionPerBucket:
-		if buckets < 1 || buckets > MaxSessionBuckets {
-			return SessionKeys{}, fmt.Errorf("make session keys: %d buckets, allowed are 1 to %d", buckets, MaxSessionBuckets)
-		}
-		names := make([]string, buckets)
-		for i := range names {
-			names[i] = "bucket-" + strconv.Itoa(i)
-		}
-		return SessionKeys{buckets: names}, nil
-	default:
-		return SessionKeys{}, fmt.Errorf("make session keys: unknown mode %q, known are %s and %s", mode, SessionPerAggregate, SessionPerBucket)
+// [MaxSessionBuckets]; otherwise it is ignored. The service's configuration checks both.
+func NewSessionKeys(mode SessionMode, buckets int) SessionKeys {
+	if mode != SessionPerBucket {
+		return SessionKeys{}
 	}
+	names := make([]string, buckets)
+	for i := range names {
+		names[i] = "bucket-" + strconv.Itoa(i)
+	}
+	return SessionKeys{buckets: names}
 }
 
 // Key is the session key of an aggregate, at most 128 bytes. In mode aggregate it is the

@@ -36,12 +36,9 @@ type Reader struct {
 	only atomic.Pointer[IDKind]
 }
 
-// NewReader makes a reader for documents with the given field names. It fails if a name is
-// empty, dotted or used twice.
-func NewReader(fields Fields) (*Reader, error) {
-	if err := fields.Check(); err != nil {
-		return nil, fmt.Errorf("validate field names: %w", err)
-	}
+// NewReader makes a reader for documents with the given field names, which [Fields.Check] has
+// checked.
+func NewReader(fields Fields) *Reader {
 	return &Reader{uuids: fields.UUIDs, first: fields.FirstEventID, names: [fieldCount]string{
 		fieldAggregateID:   fields.AggregateID,
 		fieldAggregateType: fields.AggregateType,
@@ -50,7 +47,7 @@ func NewReader(fields Fields) (*Reader, error) {
 		fieldTimestamp:     fields.Timestamp,
 		fieldPayload:       fields.Payload,
 		fieldMetadata:      fields.Metadata,
-	}}, nil
+	}}
 }
 
 // Read reads the event in doc in one pass over its top-level elements. It does not read

@@ -25,10 +25,7 @@ func newServer(t *testing.T, replies ...bson.D) (*mongotest.Replies, *mongo.Coll
 // newReader makes a reader of that collection with the default field names.
 func newReader(t *testing.T, events *mongo.Collection) *eventstore.Reader {
 	t.Helper()
-	r, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
 	r.Only(event.IDString)
 	return r
 }

@@ -41,20 +41,15 @@ type Reader struct {
 
 // NewReader makes a reader of the events collection with the given field names. It reads
 // from the primary with majority read concern, whatever the collection's own settings are.
-// It fails if the names are invalid.
-func NewReader(events *mongo.Collection, fields event.Fields, logger zerolog.Logger) (*Reader, error) {
-	reader, err := event.NewReader(fields)
-	if err != nil {
-		return nil, err
-	}
+func NewReader(events *mongo.Collection, fields event.Fields, logger zerolog.Logger) *Reader {
 	return &Reader{
 		events: events.Clone(options.Collection().
 			SetReadConcern(readconcern.Majority()).
 			SetReadPreference(readpref.Primary())),
 		fields: fields,
-		reader: reader,
+		reader: event.NewReader(fields),
 		logger: logger,
-	}, nil
+	}
 }
 
 // Read reads an event of the store in the form that it has on the topic

@@ -1,7 +1,6 @@
 package obs
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -23,22 +22,15 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // NewLogger makes the logger of a service. It writes a line to w for each message, with the
 // time in UTC. It changes none of zerolog's globals.
-func NewLogger(w io.Writer, c Config) (zerolog.Logger, error) {
-	level := zerolog.InfoLevel
-	if c.LogLevel != "" {
-		var err error
-		if level, err = zerolog.ParseLevel(c.LogLevel); err != nil {
-			return zerolog.Logger{}, fmt.Errorf("parse log level: %w", err)
-		}
+func NewLogger(w io.Writer, c Config) zerolog.Logger {
+	level, err := zerolog.ParseLevel(c.LogLevel)
+	if err != nil || c.LogLevel == "" {
+		level = zerolog.InfoLevel
 	}
-	switch c.LogFormat {
-	case "", "json":
-	case "console":
+	if c.LogFormat == "console" {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", TimeLocation: time.UTC, NoColor: !isTerminal(w)}
-	default:
-		return zerolog.Logger{}, fmt.Errorf("unknown log format %q, known are json and console", c.LogFormat)
 	}
-	return zerolog.New(w).Level(level).Hook(zerolog.HookFunc(stamp)), nil
+	return zerolog.New(w).Level(level).Hook(zerolog.HookFunc(stamp))
 }
 
 func stamp(e *zerolog.Event, _ zerolog.Level, _ string) {

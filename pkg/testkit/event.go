@@ -4,9 +4,5 @@ import "github.com/penstock-cdc/penstock/pkg/event"
 
 // EventReader reads events whose fields have the default names.
 func EventReader() *event.Reader {
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		panic(err)
-	}
-	return reader
+	return event.NewReader(event.DefaultFields())
 }

@@ -268,10 +268,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Logger: p.logger})
 	parked := park.NewStore(park.In(s.State), park.Options{Process: pod, Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
-	events, err := eventstore.NewReader(s.Events, c.EventFields(), p.logger)
-	if err != nil {
-		return nil, nil, err
-	}
+	events := eventstore.NewReader(s.Events, c.EventFields(), p.logger)
 	registry := p.newRegistry(s, pod)
 	eng, err := engine.New(engine.Options{
 		Store:      readModels{loader, writer},
@@ -292,10 +289,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	}
 	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections, p.config.Fields.FromZero()))
 	resumer := history.NewResumer(history.ResumerOptions{Claims: parked, Soon: parked.Soon(), Engine: eng, Registerer: p.registry, Logger: p.logger})
-	reader, err := event.NewReader(c.EventFields())
-	if err != nil {
-		return nil, nil, err
-	}
+	reader := event.NewReader(c.EventFields())
 	namespace, err := sbus.Open(c.ServiceBus.Config)
 	if err != nil {
 		return nil, nil, err

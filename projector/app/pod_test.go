@@ -83,18 +83,14 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	name := podName("host")
 	loader, writer := readmodel.NewLoader(c.database, readmodel.LoaderOptions{}), readmodel.NewWriter(c.database, readmodel.WriterOptions{})
 	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons()})
-	events, err := eventstore.NewReader(s.Events, p.config.Fields, p.logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := eventstore.NewReader(s.Events, p.config.Fields, p.logger)
 	registry := p.newRegistry(s, name)
 	pod := &clusterPod{t: t}
+	var err error
 	if pod.engine, err = engine.New(engine.Options{Store: readModels{loader, writer}, Parking: parked, Repairer: events, Trusted: registry.Trusted}); err != nil {
 		t.Fatal(err)
 	}
-	if pod.reader, err = event.NewReader(p.config.Fields); err != nil {
-		t.Fatal(err)
-	}
+	pod.reader = event.NewReader(p.config.Fields)
 	pod.upkeep = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, projections, false))
 	workers := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(history.Activity))
 	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: map[job.Kind]job.Worker{job.Build: workers, job.Sweep: workers, job.Verify: workers}, Holder: name, Small: smallJob(p.config.History.JobRate()), Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})

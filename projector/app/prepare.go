@@ -58,10 +58,7 @@ func (p *Projector) await(ctx context.Context, s *config.Stores) error {
 			return err
 		}
 	}
-	events, err := eventstore.NewReader(s.Events, p.config.EventFields(), p.logger)
-	if err != nil {
-		return err
-	}
+	events := eventstore.NewReader(s.Events, p.config.EventFields(), p.logger)
 	return p.awaitOne(ctx, s.Source, func(ctx context.Context) error {
 		if _, err := s.NoEvents(ctx); err != nil { // tries to read one event
 			return err

@@ -44,12 +44,10 @@ func (p *Projector) misread(ctx context.Context, s *config.Stores, invalid error
 	if !ok || broken.Reason != event.ReasonOutOfRange {
 		return false
 	}
-	events, err := eventstore.NewReader(s.Events, p.config.EventFields(), p.logger)
-	if err == nil {
-		checking, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
-		defer cancel()
-		err = events.CheckFirstID(checking)
-	}
+	events := eventstore.NewReader(s.Events, p.config.EventFields(), p.logger)
+	checking, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
+	defer cancel()
+	err := events.CheckFirstID(checking)
 	if !errors.Is(err, eventstore.ErrFirstID) {
 		return false
 	}

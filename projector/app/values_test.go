@@ -147,10 +147,7 @@ type oneEvent struct {
 func newOneEvent(t *testing.T) *oneEvent {
 	t.Helper()
 	server := mongotest.NewReplies(t)
-	r, err := eventstore.NewReader(server.Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := eventstore.NewReader(server.Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
 	return &oneEvent{Reader: r, server: server}
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -211,10 +210,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err := checkReadable(ctx, s.sample(c), p.logger); err != nil {
 		return nil, fmt.Errorf("event store %s: %w", c.MongoDB.Events(), err)
 	}
-	history, err := eventstore.NewReader(s.events, c.EventFields(), p.logger)
-	if err != nil {
-		return nil, err
-	}
+	history := eventstore.NewReader(s.events, c.EventFields(), p.logger)
 	if err := checkEvents(ctx, history, c.MongoDB.Events(), p.logger); err != nil {
 		return nil, err
 	}
@@ -224,12 +220,6 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	}
 	try := func(ctx context.Context) error { return p.tryTopic(ctx, namespace) }
 	reached, err := checkTopic(ctx, try, c.ServiceBus, p.logger)
-	if err != nil {
-		return nil, err
-	}
-	policy, err := batching(ctx, c.Publish.Batching, func(ctx context.Context) (admin.TopicProperties, error) {
-		return namespace.Topic(ctx, c.ServiceBus.Topic)
-	}, p.logger)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +233,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 			return mongox.IdentifyCollection(ctx, s.events)
 		},
 		Connect:  publish.ServiceBus(namespace, c.ServiceBus.Topic),
-		Batching: policy,
+		Batching: batching(ctx, c, namespace.Topic, p.logger),
 		Checkpoints: checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 			Logger: p.logger, Registerer: p.registry,
 		}),

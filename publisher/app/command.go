@@ -127,10 +127,7 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 		// Only the command's result goes to stdout.
 		program.Command, out = chosen.Path, stderr
 	}
-	logger, err := obs.NewLogger(out, line.Process.Log)
-	if err != nil {
-		return cli.Program{}, err
-	}
+	logger := obs.NewLogger(out, line.Process.Log)
 	o := Options{Config: line.Config, Logger: logger}
 	if set != nil {
 		set(&o)

@@ -56,11 +56,7 @@ func (k check) events(ctx context.Context) {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	k.sample(ctx)
-	history, err := eventstore.NewReader(k.stores.events, k.config.EventFields(), k.p.logger)
-	if err != nil {
-		k.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
-		return
-	}
+	history := eventstore.NewReader(k.stores.events, k.config.EventFields(), k.p.logger)
 	k.Index(ctx, history, k.stores.events.Database().Name())
 	k.stream(ctx, history)
 }

@@ -23,14 +23,11 @@ func TestCheckWarnsOfAnIndexThatIsNotUnique(t *testing.T) {
 	if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	history, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
 	var r preflight.Report
 	read := r.Index(t.Context(), history, database.Name())
 	var out bytes.Buffer
-	err = r.Print(&out, preflight.Flags{})
+	err := r.Print(&out, preflight.Flags{})
 	for _, want := range []string{"warning  event store, index: ", "dropped as a duplicate and listed nowhere", `keyPattern: {"aggregateId": 1, "eventId": 1}, prepareUnique: true`} {
 		if err != nil || !read || !strings.Contains(out.String(), want) {
 			t.Errorf("%v, not with %q\n%s", err, want, &out)

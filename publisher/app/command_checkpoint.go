@@ -77,10 +77,7 @@ func (*checkpointSetCommand) validate(c *config.Config) error {
 func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	noting, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	history, err := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
-	if err != nil {
-		return err
-	}
+	history := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
 	now, err := history.OperationTime(noting)
 	if err != nil {
 		return mongox.Explain(noting, err)

@@ -38,10 +38,7 @@ func TestChosenEventsAreNotHeldInMemory(t *testing.T) { //nolint:paralleltest //
 		}
 		found = append(found, quarantine.Record{DocumentID: testkit.Value(id)})
 	}
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := event.NewReader(event.DefaultFields())
 	before := heap()
 	chosen, err := chooseRecords(t.Context(), s.events, reader, found)
 	if err != nil || chosen.events != records || len(chosen.unsent) != 0 {

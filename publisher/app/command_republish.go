@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 )
@@ -76,10 +77,7 @@ type sending struct {
 }
 
 func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores) error {
-	history, err := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
-	if err != nil {
-		return err
-	}
+	history := eventstore.NewReader(s.events, e.options.Config.EventFields(), e.options.Logger)
 	reader, err := publishersReader(ctx, history, e.options.Config.EventFields())
 	if err != nil {
 		return err
@@ -161,11 +159,14 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 			return err
 		}
 	}
-	r, err := newRepublisher(ctx, e.options, epoch, c.publishRate)
+	bus := e.options.Config.ServiceBus
+	namespace, err := sbus.Open(bus)
 	if err != nil {
 		return err
 	}
-	err = r.run(ctx, e.options.Config.ServiceBus, chosen.each)
+	policy := batching(ctx, e.options.Config, namespace.Topic, e.options.Logger)
+	r := newRepublisher(publish.ServiceBus(namespace, bus.Topic), policy, e.options, epoch, c.publishRate)
+	err = r.run(ctx, bus, chosen.each)
 	result.Sent, result.Unsent = r.sent, append(result.Unsent, r.unsent...)
 	if len(r.healed) > 0 {
 		// Remove the records of all events that were sent, also after an error or a signal.

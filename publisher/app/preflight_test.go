@@ -91,11 +91,8 @@ func TestTheEventStoreIsCheckedAtTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			history, err := eventstore.NewReader(mongotest.NewReplies(t, test.reply).Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = checkEvents(t.Context(), history, mongox.Store{}, zerolog.Nop())
+			history := eventstore.NewReader(mongotest.NewReplies(t, test.reply).Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
+			err := checkEvents(t.Context(), history, mongox.Store{}, zerolog.Nop())
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("says %v", err)
 			}
@@ -137,13 +134,11 @@ func TestBatchingIsResolvedOnce(t *testing.T) {
 		"neither partitioned nor duplicate detection": {"auto", admin.TopicProperties{}, nil, publish.BatchingMixed},
 		"properties cannot be read":                   {"auto", admin.TopicProperties{}, errors.New("401"), publish.BatchingMixed},
 	} {
-		got, err := batching(t.Context(), test.configured, func(context.Context) (admin.TopicProperties, error) { return test.topic, test.err }, zerolog.Nop())
-		if err != nil || got != test.want {
-			t.Errorf("%s: %s, want %s: %v", name, got, test.want, err)
+		c := config.Config{Publish: config.Publish{Batching: test.configured}}
+		got := batching(t.Context(), c, func(context.Context, string) (admin.TopicProperties, error) { return test.topic, test.err }, zerolog.Nop())
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
-	}
-	if _, err := batching(t.Context(), "some", nil, zerolog.Nop()); err == nil {
-		t.Error("takes an unknown policy")
 	}
 }
 

@@ -119,12 +119,9 @@ func TestRepublishContinuesWhenMongoDBEndsItsCursor(t *testing.T) {
 				history.events = append(history.events, ev.Document)
 			}
 		}
-		reader, err := event.NewReader(event.DefaultFields())
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := event.NewReader(event.DefaultFields())
 		var got []string
-		_, err = eachIn(t.Context(), zerolog.Nop(), history, reader, eventstore.Position{}, eventstore.Position{}, func(_ context.Context, ev event.Event) error {
+		_, err := eachIn(t.Context(), zerolog.Nop(), history, reader, eventstore.Position{}, eventstore.Position{}, func(_ context.Context, ev event.Event) error {
 			got = append(got, fmt.Sprintf("%s/%d", ev.AggregateID, ev.EventID))
 			return nil
 		})

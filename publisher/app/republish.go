@@ -9,8 +9,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -37,34 +35,13 @@ type republisher struct {
 	unsent []unsent
 }
 
-// newRepublisher prepares the connection to the topic. It sends at most the given rate.
-func newRepublisher(ctx context.Context, o Options, epoch int64, limit publishRate) (*republisher, error) {
+// newRepublisher makes a republisher that sends at most the given rate.
+func newRepublisher(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate) *republisher {
 	c := o.Config
-	namespace, err := sbus.Open(c.ServiceBus)
-	if err != nil {
-		return nil, err
-	}
-	policy, err := batching(ctx, c.Publish.Batching, func(ctx context.Context) (admin.TopicProperties, error) {
-		return namespace.Topic(ctx, c.ServiceBus.Topic)
-	}, o.Logger)
-	if err != nil {
-		return nil, err
-	}
-	return republishBy(publish.ServiceBus(namespace, c.ServiceBus.Topic), policy, o, epoch, limit)
-}
-
-// republishBy is newRepublisher for connections that connect opens.
-func republishBy(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate) (*republisher, error) {
-	c := o.Config
-	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
-	if err != nil {
-		return nil, err
-	}
 	r := &republisher{limiter: limit.limiter(), records: make(map[uint64]quarantine.Record)}
 	r.dispatcher = publish.New(publish.Options{
 		Connect:    connect,
-		Encoder:    c.Publish.Encoder(sessions),
-		SessionKey: sessions.Key,
+		Encoder:    c.Publish.Encoder(),
 		Epoch:      epoch,
 		Acked:      r.acked,
 		Quarantine: r.refused,
@@ -84,7 +61,7 @@ func republishBy(connect publish.Connect, policy publish.Batching, o Options, ep
 		}),
 		Logger: o.Logger,
 	})
-	return r, nil
+	return r
 }
 
 // run publishes the events that each passes on, with their records in the quarantine, and waits

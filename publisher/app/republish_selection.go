@@ -22,10 +22,7 @@ import (
 // publishersReader returns a reader that reads events as the publisher does: with ids of the type
 // that the event store has.
 func publishersReader(ctx context.Context, history term.Source, fields event.Fields) (*event.Reader, error) {
-	reader, err := event.NewReader(fields)
-	if err != nil {
-		return nil, err
-	}
+	reader := event.NewReader(fields)
 	kind, err := history.LearnIDs(ctx)
 	reader.Only(kind)
 	return reader, err

@@ -52,10 +52,7 @@ var thirty = publishRate{Rate: 30}
 func republish(ctx context.Context, t *testing.T, topic pickyTopic, c config.Refusals, limit publishRate, n uint64) (sent int64, failed int, err error) {
 	t.Helper()
 	o := Options{Config: config.Config{Publish: config.Publish{SessionMode: string(event.SessionPerAggregate)}, Refusals: c}}
-	r, err := republishBy(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := newRepublisher(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, limit)
 	err = r.run(ctx, o.Config.ServiceBus, func(ctx context.Context, do func(context.Context, event.Event, *quarantine.Record) error) error {
 		for i := range n {
 			if err := do(ctx, eventOf(fmt.Sprintf("a%03d", i), 1), nil); err != nil {
@@ -95,10 +92,7 @@ func TestRepublishAwaitsTheLeader(t *testing.T) {
 	s := &stores{events: database.Collection("events"), state: database}
 	c := config.Config{Fields: event.DefaultFields()}
 	c.Stream.Name = "events"
-	history, err := eventstore.NewReader(s.events, c.Fields, zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := eventstore.NewReader(s.events, c.Fields, zerolog.Nop())
 	if _, err := s.events.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}

@@ -55,10 +55,7 @@ func newParts(tb testing.TB, generation int64) *parts {
 	database := server.Database(tb)
 	p := &parts{database: database, events: database.Collection("events"), generation: generation, Repairer: readmodel.NewRepairer(database)}
 	mongotest.IndexEvents(tb, p.events)
-	var err error
-	if p.reader, err = eventstore.NewReader(p.events, event.DefaultFields(), zerolog.Nop()); err != nil {
-		tb.Fatal(err)
-	}
+	p.reader = eventstore.NewReader(p.events, event.DefaultFields(), zerolog.Nop())
 	p.projection = projectiontest.One(tb, ordersYAML)
 	p.Loader = readmodel.NewLoader(database, readmodel.LoaderOptions{})
 	p.Writer = readmodel.NewWriter(database, readmodel.WriterOptions{Parallel: 4})

@@ -143,11 +143,7 @@ func checkDocuments(ctx context.Context, s *config.Stores, e *Environment) error
 func checkEventStore(ctx context.Context, r *preflight.Report, s *config.Stores, e *Environment) {
 	ctx, cancel := mongox.Timeout(ctx, config.AttemptTimeout)
 	defer cancel()
-	history, err := eventstore.NewReader(s.Events, e.Config.EventFields(), e.Logger)
-	if err != nil {
-		r.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
-		return
-	}
+	history := eventstore.NewReader(s.Events, e.Config.EventFields(), e.Logger)
 	if !r.Index(ctx, history, s.Events.Database().Name()) {
 		return
 	}

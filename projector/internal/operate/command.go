@@ -161,9 +161,8 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	if e.Service() {
 		out = stdout
 	}
-	var err error
-	e.Logger, err = obs.NewLogger(out, e.Config.Process.Log)
-	return e, err
+	e.Logger = obs.NewLogger(out, e.Config.Process.Log)
+	return e, nil
 }
 
 // Collections returns the collections of the projections' read models.

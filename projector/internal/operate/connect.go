@@ -101,16 +101,12 @@ func (s *stored) alive(ctx context.Context, pipeline string) ([]catalog.Registra
 
 // events makes the reader of the event store. It fails if event ids begin elsewhere than configured.
 func (s *stored) events(ctx context.Context) (*eventstore.Reader, error) {
-	open := func() (*eventstore.Reader, error) {
+	open := func() *eventstore.Reader {
 		return eventstore.NewReader(s.Events, s.environment.Config.EventFields(), s.environment.Logger)
 	}
 	// The check restricts its reader to one type of ids; commands also read others.
-	checking, err := open()
-	if err != nil {
+	if err := open().CheckFirstID(ctx); err != nil {
 		return nil, err
 	}
-	if err := checking.CheckFirstID(ctx); err != nil {
-		return nil, err
-	}
-	return open()
+	return open(), nil
 }

@@ -113,10 +113,7 @@ func (f deadlettersFilter) chooseSome(ctx context.Context, e *Environment, s *st
 // choose lists the dead letters that the flags choose. total also counts the other messages
 // that were read.
 func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) (found []deadLetter, total int, err error) {
-	reader, err := event.NewReader(e.Config.EventFields())
-	if err != nil {
-		return nil, 0, err
-	}
+	reader := event.NewReader(e.Config.EventFields())
 	found = []deadLetter{}
 	err = deadletter.Peek(ctx, q, f.Limit, func(m *deadletter.Message) {
 		total++

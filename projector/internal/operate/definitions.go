@@ -187,14 +187,11 @@ func (d *definitions) options(s *config.Stores) history.Options {
 }
 
 // newVerifier makes the worker of a command that verifies.
-func newVerifier(c config.Config, s *config.Stores, d *definitions, store history.Store, parked *park.Store, logger zerolog.Logger) (*history.Workers, error) {
+func newVerifier(c config.Config, s *config.Stores, d *definitions, store history.Store, parked *park.Store, logger zerolog.Logger) *history.Workers {
 	o := d.options(s)
-	var err error
-	if o.Events, err = eventstore.NewReader(s.Events, c.EventFields(), logger); err != nil {
-		return nil, err
-	}
+	o.Events = eventstore.NewReader(s.Events, c.EventFields(), logger)
 	o.Store, o.Parking, o.Pace, o.Logger = store, parked, commandPace(c), logger
-	return history.New(o), nil
+	return history.New(o)
 }
 
 // commandPace is the rate of a command, which is a process of its own. It does not see the

@@ -239,10 +239,7 @@ func TestSampleSpreadsOverTheStore(t *testing.T) {
 	if _, err := events.InsertMany(t.Context(), documents); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
 	projections := projectiontest.All(t, `projections: [{name: p, collection: c, on: {E: {inc: {n: "1"}, set: {last: aggregateId}}}}]`)
 	for _, limit := range []int{1, 3, 100, 499, 500, 600} {
 		c := newComparison(nil, projections[0])

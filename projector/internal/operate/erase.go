@@ -321,10 +321,7 @@ const (
 // generation has been promoted meanwhile.
 func (r *erasing) readModels(ctx context.Context) error {
 	return r.e.withReadModels(ctx, r.s, func(store history.Store) error {
-		worker, err := newVerifier(r.e.Config, r.s.Stores, r.declared, store, r.s.parked, r.e.Logger)
-		if err != nil {
-			return err
-		}
+		worker := newVerifier(r.e.Config, r.s.Stores, r.declared, store, r.s.parked, r.e.Logger)
 		for end := time.Now().Add(eraseWait); ; {
 			targets, err := r.targets(ctx)
 			if err != nil {
@@ -549,12 +546,9 @@ func (r *erasing) redacted(text string) string {
 func (r *erasing) deadLetters(ctx context.Context) error {
 	ctx, cancel := mongox.Timeout(ctx, peekTimeout)
 	defer cancel()
-	reader, err := event.NewReader(r.fields)
-	if err != nil {
-		return err
-	}
+	reader := event.NewReader(r.fields)
 	sequences := make(map[int64]bool)
-	err = deadletter.Peek(ctx, r.queue, maxDeadLetters, func(m *deadletter.Message) {
+	err := deadletter.Peek(ctx, r.queue, maxDeadLetters, func(m *deadletter.Message) {
 		if describeDeadLetter(m, reader).AggregateID == r.Aggregate {
 			sequences[m.Sequence] = true
 		}

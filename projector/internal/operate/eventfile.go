@@ -27,10 +27,7 @@ var errNotNDJSON = errors.New("write one event per line, as Extended JSON, in th
 // called with every event, in the order of the file. visit may keep the event. The file may be
 // compressed by gzip, whatever its name is.
 func readEventFile(path string, fields event.Fields, wanted func(*event.Event) bool, visit func(*event.Event, error) error) error {
-	reader, err := event.NewReader(fields)
-	if err != nil {
-		return err
-	}
+	reader := event.NewReader(fields)
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open the events: %w", err)

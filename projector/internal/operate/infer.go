@@ -44,16 +44,11 @@ func (e *Environment) infer(ctx context.Context, sample int) (*authoring.Inferen
 	}
 	defer s.Close(ctx)
 	fields := e.Config.EventFields()
-	events, err := eventstore.NewReader(s.Events, fields, e.Logger)
-	if err != nil {
-		return nil, err
-	}
+	events := eventstore.NewReader(s.Events, fields, e.Logger)
 	if first := events.CheckFirstID(ctx); errors.Is(first, eventstore.ErrFirstID) {
 		e.Logger.Warn().Err(first).Msg("the services do not start with this PENSTOCK_FIRST_EVENT_ID")
 		fields.FirstEventID = 1 - fields.FirstEventID
-		if events, err = eventstore.NewReader(s.Events, fields, e.Logger); err != nil {
-			return nil, err
-		}
+		events = eventstore.NewReader(s.Events, fields, e.Logger)
 	}
 	inference := new(authoring.Inference)
 	broken, err := events.Sample(ctx, sample, inference.Add)

@@ -167,10 +167,7 @@ func (c *verifyCommand) verify(ctx context.Context, e *Environment, s *stored, d
 		return nil, err
 	}
 	err = e.withReadModels(ctx, s, func(store history.Store) error {
-		worker, err := newVerifier(e.Config, s.Stores, d, store, s.parked, e.Logger)
-		if err != nil {
-			return err
-		}
+		worker := newVerifier(e.Config, s.Stores, d, store, s.parked, e.Logger)
 		for _, target := range targets {
 			r, err := c.verifyLive(ctx, e, jobs, worker, d, target)
 			if err != nil {

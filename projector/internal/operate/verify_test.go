@@ -50,13 +50,10 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		{"a command of the pipeline", newCommandDefinitions(s, invoices, projections), true},
 		{"a command of another pipeline", newCommandDefinitions(s, orders, projections), false},
 	} {
-		worker, err := newVerifier(orders, s, test.d, struct {
+		worker := newVerifier(orders, s, test.d, struct {
 			*readmodel.Loader
 			*readmodel.Writer
 		}{loader, writer}, park.NewStore(park.In(s.State), park.Options{}), zerolog.Nop())
-		if err != nil {
-			t.Fatal(err)
-		}
 		if _, _, err := worker.Plan(t.Context(), verifying); errors.Is(err, job.ErrNotHere) == test.mine {
 			t.Errorf("%s plans the job: %v", test.name, err)
 		}

@@ -162,10 +162,7 @@ func TestTimesDoNotDependOnTheZoneOfTheProcess(t *testing.T) {
 // absent one, which writers in .NET store, is not taken for an event without a timestamp.
 func TestLeastTimestampIsATimestamp(t *testing.T) {
 	t.Parallel()
-	reader, err := event.NewReader(event.DefaultFields())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := event.NewReader(event.DefaultFields())
 	p := projectiontest.One(t, `
 projections:
   - {name: p, collection: p, on: {E: {set: {at: timestamp, all: event.timestamp}}}}

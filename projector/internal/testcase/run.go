@@ -71,10 +71,7 @@ func (c *Case) fold(projections []*projection.Projection, apply func(*folded, []
 	for i, p := range projections {
 		all[i] = newFolded(p)
 	}
-	reader, err := event.NewReader(c.File.contract)
-	if err != nil {
-		return nil, err
-	}
+	reader := event.NewReader(c.File.contract)
 	states := make([]State, len(c.Steps))
 	for i, s := range c.Steps {
 		events := make([]*event.Event, len(s.Given))

@@ -185,12 +185,9 @@ func (r *caseReader) aggregateID(node *yaml.Node) (string, bson.RawValue, bool) 
 		{Key: "aggregateId", Value: v}, {Key: "eventId", Value: int64(1)}, {Key: "eventType", Value: "E"},
 	})
 	if err == nil {
-		var reader *event.Reader
-		if reader, err = event.NewReader(r.contract); err == nil {
-			var ev event.Event
-			if ev, err = reader.Read(document); err == nil {
-				return ev.AggregateID, v, true
-			}
+		var ev event.Event
+		if ev, err = event.NewReader(r.contract).Read(document); err == nil {
+			return ev.AggregateID, v, true
 		}
 	}
 	r.problem(node, r.name, "read aggregateId: %v", err)

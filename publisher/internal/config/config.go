@@ -103,13 +103,9 @@ type Process struct {
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept the events in flight. The pod's grace period must exceed the sum of this and the lease's renew deadline."`
 }
 
-// Sessions returns the session keys of the session mode.
-func (p Publish) Sessions() (event.SessionKeys, error) {
-	return event.NewSessionKeys(event.SessionMode(p.SessionMode), p.SessionBuckets)
-}
-
 // Encoder makes the encoder of the terms, and of the commands that publish.
-func (p Publish) Encoder(sessions event.SessionKeys) *event.Encoder {
+func (p Publish) Encoder() *event.Encoder {
+	sessions := event.NewSessionKeys(event.SessionMode(p.SessionMode), p.SessionBuckets)
 	return event.NewEncoder(event.Encoding(p.Encoding), sessions).WithSource(p.CloudEvents)
 }
 

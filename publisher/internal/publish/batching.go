@@ -24,15 +24,6 @@ const (
 	BatchingMixed Batching = "mixed"
 )
 
-// ParseBatching parses the name of a policy.
-func ParseBatching(name string) (Batching, error) {
-	switch b := Batching(name); b {
-	case BatchingAuto, BatchingOff, BatchingSession, BatchingMixed:
-		return b, nil
-	}
-	return "", fmt.Errorf("read batching policy %q: want auto, off, session or mixed", name)
-}
-
 // TopicProperties are the properties of a topic that determine how events may be sent to
 // it.
 type TopicProperties struct {

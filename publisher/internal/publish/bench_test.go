@@ -32,6 +32,8 @@ func (wire) Close(context.Context) error { return nil }
 // reusing makes messages without a body, so encoding costs almost nothing.
 type reusing struct{}
 
+func (reusing) SessionKey(aggregateID string) string { return aggregateID }
+
 func (reusing) Encode(ev *event.Event, epoch int64) (event.Message, error) {
 	return event.Message{Keys: ev.Keys, SessionKey: ev.AggregateID, Epoch: epoch}, nil
 }
@@ -49,7 +51,6 @@ func dispatch(tb testing.TB, n, keys int, rtt time.Duration, policy publish.Batc
 	d := publish.New(publish.Options{
 		Connect:    func(context.Context) (publish.Sender, error) { return wire{rtt}, nil },
 		Encoder:    reusing{},
-		SessionKey: own,
 		Acked:      func(tickets []uint64) { acked.Add(int64(len(tickets))) },
 		Quarantine: func(context.Context, *publish.Item, error) error { return nil },
 		Batching:   policy,

@@ -190,6 +190,8 @@ type encoder struct {
 	fail    func(ev *event.Event) error
 }
 
+func (e encoder) SessionKey(aggregateID string) string { return e.session(aggregateID) }
+
 func (e encoder) Encode(ev *event.Event, epoch int64) (event.Message, error) {
 	if e.fail != nil {
 		if err := e.fail(ev); err != nil {
@@ -233,10 +235,9 @@ func newHarness(t *testing.T, b *broker, change func(*publish.Options)) *harness
 	t.Helper()
 	h := &harness{broker: b, acked: map[uint64]int{}, quarantined: map[uint64]error{}, ran: make(chan error, 1)}
 	options := publish.Options{
-		Connect:    b.Connect,
-		Encoder:    encoder{session: own},
-		SessionKey: own,
-		Epoch:      7,
+		Connect: b.Connect,
+		Encoder: encoder{session: own},
+		Epoch:   7,
 		Acked: func(tickets []uint64) {
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -132,7 +132,7 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 	if size <= 0 {
 		size = int64(len(item.Event.Document))
 	}
-	key := d.options.SessionKey(item.Event.AggregateID)
+	key := d.options.Encoder.SessionKey(item.Event.AggregateID)
 	submitted := d.options.Tracer.Now()
 
 	d.mu.Lock()

@@ -144,21 +144,6 @@ func TestFatalErrorsEndTheTerm(t *testing.T) {
 	}
 }
 
-// TestSessionKeyThatDiffersFromTheLaneEndsTheTerm covers an encoder that returns other
-// keys than the lanes have. Otherwise the order would be lost without an error.
-func TestSessionKeyThatDiffersFromTheLaneEndsTheTerm(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := startHarness(t, newBroker(answers()), func(o *publish.Options) {
-			o.SessionKey = func(string) string { return "another" }
-		})
-		h.submit(t, "a", 1)
-		if err := <-h.ran; err == nil {
-			t.Error("Run returned nil, want an error")
-		}
-	})
-}
-
 func TestEndOfTheContextDropsEventsInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

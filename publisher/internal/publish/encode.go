@@ -123,10 +123,6 @@ func (w *worker) encodeOne(ctx context.Context, i int) error {
 	if err != nil {
 		return w.quarantine(ctx, i, err)
 	}
-	if message.SessionKey != e.lane.key {
-		return fmt.Errorf("encode event %s: its session key is %q, not %q: the order of its aggregate would be lost",
-			message.MessageID, message.SessionKey, e.lane.key)
-	}
 	message.ClaimCheck = e.claim
 	if e.begun {
 		message.TraceParent, message.TraceState = e.message.TraceParent, e.message.TraceState

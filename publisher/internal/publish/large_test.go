@@ -97,15 +97,11 @@ func TestLargeBodiesAreNotHeldTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			topic := &scales{limit: limit, claims: make(map[string]bool)}
-			keys, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			keys := event.NewSessionKeys(event.SessionPerAggregate, 0)
 			d := publish.New(publish.Options{
-				Connect:    func(context.Context) (publish.Sender, error) { return topic, nil },
-				Encoder:    event.NewEncoder(event.EncodingJSON, keys),
-				SessionKey: keys.Key,
-				Acked:      func([]uint64) {},
+				Connect: func(context.Context) (publish.Sender, error) { return topic, nil },
+				Encoder: event.NewEncoder(event.EncodingJSON, keys),
+				Acked:   func([]uint64) {},
 				Quarantine: func(_ context.Context, item *publish.Item, cause error) error {
 					t.Errorf("%s is in the quarantine: %v", item.Event.AggregateID, cause)
 					return nil

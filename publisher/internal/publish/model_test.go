@@ -128,7 +128,6 @@ func (s scenario) run(t *testing.T) error {
 
 	var problems []error
 	h := newHarness(t, topic, func(o *publish.Options) {
-		o.SessionKey = session
 		o.Encoder = encoder{session: session, fail: func(ev *event.Event) error {
 			if kindOf(ev.Keys) == "invalid" {
 				return &event.ContractError{Reason: event.ReasonMalformed}

@@ -31,6 +31,8 @@ type Item struct {
 
 // Encoder encodes events as messages. It must be safe for concurrent use.
 type Encoder interface {
+	// SessionKey gives the session key of an aggregate's messages.
+	SessionKey(aggregateID string) string
 	// Size gives the length of the body that Encode makes, without making it.
 	Size(ev *event.Event) (int, error)
 	Encode(ev *event.Event, epoch int64) (event.Message, error)
@@ -39,16 +41,13 @@ type Encoder interface {
 
 var _ Encoder = (*event.Encoder)(nil)
 
-// Options configure a [Dispatcher]. Connect, Encoder, SessionKey, Acked and Quarantine are
+// Options configure a [Dispatcher]. Connect, Encoder, Acked and Quarantine are
 // required. Every other zero value means the default named with it.
 type Options struct {
 	// Connect opens one connection to the topic.
 	Connect Connect
 	// Encoder encodes the messages, in the workers.
 	Encoder Encoder
-	// SessionKey gives the session key of an aggregate. It must be the one that Encoder
-	// puts into the messages ([event.SessionKeys.Key]). Submit calls it.
-	SessionKey func(aggregateID string) string
 	// Epoch is the term's, and goes into every message.
 	Epoch int64
 

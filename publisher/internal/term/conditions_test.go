@@ -19,15 +19,12 @@ import (
 func TestVerdictNamesTheKeyThatFailsLongest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		sessions, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sessions := event.NewSessionKeys(event.SessionPerAggregate, 0)
 		fault := publish.SendError{Fault: publish.FaultTransient, Err: errors.New("internal error")}
 		topic := &memoryTopic{random: rand.New(rand.NewPCG(1, 1)), refuse: &fault}
 		metrics := publish.NewMetrics(nil)
 		d := publish.New(publish.Options{
-			Connect: topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, sessions), SessionKey: sessions.Key,
+			Connect: topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, sessions),
 			Metrics: metrics, Acked: func([]uint64) {},
 			Quarantine: func(_ context.Context, item *publish.Item, cause error) error {
 				t.Errorf("%s is quarantined: %v", item.Event.AggregateID, cause)

@@ -90,14 +90,7 @@ type Runner struct {
 // o.Health. Call [Runner.AwaitPipeline] before [Runner.Run].
 func New(o Options) (*Runner, error) {
 	c, h := o.Config, o.Health
-	reader, err := event.NewReader(c.EventFields())
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := c.Publish.Sessions()
-	if err != nil {
-		return nil, err
-	}
+	reader := event.NewReader(c.EventFields())
 	start, err := c.Stream.StartPoint()
 	if err != nil {
 		return nil, err
@@ -133,8 +126,7 @@ func New(o Options) (*Runner, error) {
 		scanning: ScanOptions{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Metrics: newScanMetrics(o.Registerer)},
 		publishing: publish.Options{
 			Connect:    o.Connect,
-			Encoder:    c.Publish.Encoder(sessions),
-			SessionKey: sessions.Key,
+			Encoder:    c.Publish.Encoder(),
 			ClaimCheck: c.Publish.ClaimCheck,
 			Batching:   o.Batching,
 			Beat:       dispatcher.Beat,

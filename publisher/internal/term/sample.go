@@ -59,10 +59,7 @@ type Counts struct {
 // Read reads the newest events of the collection, by _id. It fails with [ErrUnreadable] if
 // there are three of them or more and none can be read. Other errors come from the requests.
 func (s Sample) Read(ctx context.Context) (Counts, error) {
-	reader, err := event.NewReader(s.Fields)
-	if err != nil {
-		return Counts{}, err
-	}
+	reader := event.NewReader(s.Fields)
 	explain := func(err error) error {
 		return fmt.Errorf("read a sample of %s.%s: %w", s.Events.Database().Name(), s.Events.Name(), err)
 	}

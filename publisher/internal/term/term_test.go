@@ -62,7 +62,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		},
 		reader: testkit.EventReader(),
 		publishing: publish.Options{
-			Connect: s.topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, event.SessionKeys{}), SessionKey: event.SessionKeys{}.Key,
+			Connect: s.topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, event.SessionKeys{}),
 			Limits: publish.Limits{Connections: 2, MaxInflightEvents: 40},
 		},
 		watching: watch.Options{PrefetchBytes: 8 << 10},
