@@ -239,7 +239,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.mu.Unlock()
 
 	d.group.Wait()
-	d.endSpans()
 	d.metrics.inflight.CompareAndSwap(d, nil)
 	if isClosed(d.drained) { // even if something else has ended Run meanwhile
 		return nil
@@ -380,19 +379,6 @@ func (d *Dispatcher) endWaits(ctx context.Context) {
 		d.mu.Unlock()
 		if !next.IsZero() {
 			timer.Reset(next.Sub(now))
-		}
-	}
-}
-
-// endSpans ends the spans of the events left in lanes when Run ends. No worker runs any
-// more.
-func (d *Dispatcher) endSpans() {
-	if d.options.Tracer == nil {
-		return
-	}
-	for _, ln := range d.lanes.byKey {
-		for e := ln.head; e != nil; e = e.next {
-			e.span.End(errTermEnded)
 		}
 	}
 }

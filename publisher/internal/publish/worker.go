@@ -2,7 +2,6 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 // slowSend is the time after which an unanswered send no longer occupies a regular slot:
 // an event that the broker does not answer must not delay the others.
 const slowSend = time.Second
-
-// errTermEnded is the status of a span whose event the next term publishes again.
-var errTermEnded = errors.New("the term ended before the broker answered")
 
 // worker takes batches, encodes and sends them, one at a time. Its buffers are
 // reused.
@@ -50,7 +46,6 @@ func (w *worker) run(ctx context.Context) {
 		}
 		w.done()
 		if err != nil {
-			w.endSpans()
 			return
 		}
 	}
@@ -246,11 +241,4 @@ func (w *worker) slow() {
 		w.d.sends[slotAlone]++
 	}
 	w.d.wake()
-}
-
-// endSpans ends the spans of the worker's batch when Run ends.
-func (w *worker) endSpans() {
-	for _, e := range w.batch {
-		e.span.End(errTermEnded)
-	}
 }
