@@ -89,8 +89,7 @@ func (s *scenario) onTopic(prefix string) int {
 // Events of almost 16 MiB have up to 13 times that in JSON. Several of them at the same time
 // must not stop the publisher.
 func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
-	needsProcesses(t)
-	inParallel(t)
+	needsProcesses(t) // it measures how long events take, so nothing else runs meanwhile
 	needsStandIns(t, "uploads 93 MB")
 	const size, length = 15_500_000, 100_000
 	text := append(append(binary.LittleEndian.AppendUint32(nil, length+1), slices.Repeat([]byte{1}, length)...), 0)
