@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/statuspage"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // stages are the steps of an event through the projector.
@@ -137,16 +136,12 @@ func (*stateTables) parked(ctx context.Context, past *upkeep) ([]statuspage.Row,
 		if err != nil {
 			return nil, err
 		}
-		todo := "mend the cause, then: projector parked retry " + k.Flags()
-		if projection.Reason(k.Reason).Resumes() {
-			todo = "nothing: it is retried automatically"
-		}
 		reason := k.Reason
 		if k.Building {
 			reason += " (building)"
 		}
 		rows = append(rows, statuspage.Row{
-			Cells: []string{reason, k.Counts(), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, todo},
+			Cells: []string{reason, k.Counts(), fmt.Sprintf("%s, event %d", example.AggregateID, example.EventID), example.Error, k.Remedy()},
 			Alarm: true,
 		})
 	}

@@ -87,13 +87,13 @@ func ParkedConditions(kinds []ParkedKind) []health.Condition {
 			}
 			text = fmt.Sprintf("%s %s parked in %s %s, %s", cli.Count(k.Aggregates[0], "aggregate"), verb, in, k.Projections[0], effect)
 		}
-		found = append(found, health.Condition{Name: "parked", Subject: subject, State: health.Degraded, Text: text, Remedy: parkedRemedy(k)})
+		found = append(found, health.Condition{Name: "parked", Subject: subject, State: health.Degraded, Text: text, Remedy: k.Remedy()})
 	}
 	return found
 }
 
-// parkedRemedy is what a person does about parked aggregates.
-func parkedRemedy(k *ParkedKind) string {
+// Remedy is what a person does about the aggregates.
+func (k *ParkedKind) Remedy() string {
 	reason := projection.Reason(k.Reason)
 	list := fmt.Sprintf("\"projector parked list %s\" shows each with its error.", k.Flags())
 	if reason.Seldom() {

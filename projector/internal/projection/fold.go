@@ -168,10 +168,10 @@ func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*Event, roo
 	if !same(before, state) {
 		f.document.Replace(state)
 	}
-	if errors.Is(err, fold.ErrOutgrown) || errors.Is(err, errTooDeep) {
+	if errors.Is(err, errTooDeep) {
 		return ReasonRejected, err
 	}
-	return ReasonFunction, err
+	return reasonOf(err, ReasonFunction), err
 }
 
 // same reports whether two states are the same memory, so that nothing has changed.

@@ -109,11 +109,8 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 	if err == nil && h.computed {
 		paths, err = h.resolve(s)
 	}
-	switch {
-	case errors.Is(err, fold.ErrOutgrown):
-		return outcomeIgnored, ReasonRejected, err
-	case err != nil:
-		return outcomeIgnored, ReasonExpression, err
+	if err != nil {
+		return outcomeIgnored, reasonOf(err, ReasonExpression), err
 	}
 	d.Save()
 	changing = true
@@ -137,16 +134,22 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 	}
 	if err := from.refresh(s, d); err != nil {
 		d.Undo()
-		if errors.Is(err, fold.ErrOutgrown) {
-			return outcomeIgnored, ReasonRejected, err
-		}
-		return outcomeIgnored, ReasonExpression, err
+		return outcomeIgnored, reasonOf(err, ReasonExpression), err
 	}
 	if d.Outgrown() {
 		d.Undo()
 		return outcomeIgnored, ReasonRejected, fold.ErrOutgrown
 	}
 	return outcomeApplied, "", nil
+}
+
+// reasonOf is the reason for an error: [ReasonRejected] if the document would become too large,
+// otherwise the given one.
+func reasonOf(err error, otherwise Reason) Reason {
+	if errors.Is(err, fold.ErrOutgrown) {
+		return ReasonRejected
+	}
+	return otherwise
 }
 
 // refresh computes what depends on the document alone, after an event has changed it.
