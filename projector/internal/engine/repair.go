@@ -100,13 +100,15 @@ func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	case err != nil:
 		u.trouble = err
 		return false
-	case len(events) == 0 && !b.fillAnew(ctx, u):
-		if u.held {
+	case len(events) == 0:
+		goesOn := b.fillAnew(ctx, u)
+		switch {
+		case goesOn:
+			b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
+		case u.held:
 			b.metrics.gaps.WithLabelValues(gapMissing).Inc()
 		}
-		return false
-	case len(events) == 0:
-		b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
+		return goesOn
 	default:
 		u.missing = events
 		b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
