@@ -119,8 +119,8 @@ func (w *writer) aggregate() string {
 	}
 }
 
-// briefly is how often a new aggregate takes the place of one of five, if each is written for some
-// seconds only.
+// briefly is the time after which a new aggregate replaces the oldest one. A writer of brief
+// aggregates has five at a time.
 const briefly = 3 * time.Second
 
 // closing is after how many events an aggregate ends, on average.

@@ -30,9 +30,8 @@ type source struct {
 	answers chan []Condition
 }
 
-// Ready adds a check. While run returns an
-// error, the process is not ready. run is called by one goroutine at a time, and must return
-// soon after its context ends.
+// Ready adds a check. While run returns an error, the process is not ready. run is called by one
+// goroutine at a time, and must return soon after its context ends.
 func (h *Health) Ready(name string, run func(context.Context) error) {
 	h.Watch(name, func(ctx context.Context) []Condition {
 		if err := run(ctx); err != nil {

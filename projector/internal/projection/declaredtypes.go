@@ -133,7 +133,7 @@ func (l *loader) readTypes() map[string]*schema {
 				paths = append(paths, nil)
 			}
 		}
-		// That the payload is a document is no news.
+		// Without a field, the schema says only that the payload is a document.
 		if s := l.schemas[eventType].read(paths); s != nil && s.properties != nil {
 			found[eventType] = s
 		}
