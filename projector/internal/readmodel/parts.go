@@ -25,9 +25,8 @@ const (
 	hotWait = 5 * time.Second
 	// The pauses between two attempts.
 	firstConflictPause, maxConflictPause = 4 * time.Millisecond, 256 * time.Millisecond
-	// transactionBytes bounds each read of a transaction of several operations.
-	transactionBytes = 16 << 20
-	// changedBytes bounds the documents of a transaction.
+	// changedBytes bounds the documents of a transaction. A transaction of several operations
+	// reads a quarter of it at a time.
 	changedBytes = 64 << 20
 )
 
@@ -156,7 +155,7 @@ func (w *Writer) contributeTogether(ctx context.Context, collection string, oper
 	defer done()
 	v := viewTransaction{db: w.db, unit: &operations[0].Unit, view: operations[0].View, now: time.Now(), building: operations[0].Building, most: w.changedBytes, mostParts: math.MaxInt, mostChanged: w.changedBytes}
 	if len(operations) > 1 {
-		v.most, v.mostParts = transactionBytes, transactionBytes
+		v.most, v.mostParts = w.changedBytes/4, w.changedBytes/4
 	}
 	var changes []partChange
 	var documents map[string]*viewChange

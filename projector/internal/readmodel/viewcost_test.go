@@ -113,8 +113,9 @@ func TestGroupReadsThePartsOfADocumentOnce(t *testing.T) {
 	t.Parallel()
 	db := &faulty{database: newDatabase(t)}
 	s, v := newTestStore(t, db), &counting{}
+	s.changedBytes = 1 << 20
 	const parts = 12
-	keys, unused := []string{"k", "l"}, strings.Repeat("x", transactionBytes/parts+1)
+	keys, unused := []string{"k", "l"}, strings.Repeat("x", s.changedBytes/4/parts+1)
 	part := func(key string, cents int) bson.Raw {
 		return testkit.Raw(bson.D{{Key: "documents", Value: []testAmount{to(key, int64(cents))}}, {Key: "unused", Value: unused}})
 	}
