@@ -13,11 +13,8 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
@@ -146,33 +143,5 @@ func TestCheckNamesTheOtherOwner(t *testing.T) {
 	report, findings := check("invoices")
 	if !findings || !strings.HasPrefix(report, "failed   owners: names belong to another pipeline") || !strings.Contains(report, `subscription: recorded "orders", now "invoices"`) || !strings.Contains(report, "projector owners release") {
 		t.Fatalf("of another pipeline:\n%s", report)
-	}
-}
-
-// Nothing else shows a second event with the same id.
-func TestCheckWarnsOfAnIndexThatIsNotUnique(t *testing.T) {
-	t.Parallel()
-	db := server.Database(t)
-	e := &Environment{}
-	e.Config.Fields = event.DefaultFields()
-	for name, test := range map[string]struct {
-		unique bool
-		want   string
-	}{
-		"unique":     {true, "ok       event store, index: unique by aggregate and event id\n"},
-		"not unique": {false, "warning  event store, index: the index is not unique: "},
-	} {
-		events := db.Collection(name)
-		if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-			Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(test.unique),
-		}); err != nil {
-			t.Fatal(err)
-		}
-		var r preflight.Report
-		checkEventStore(t.Context(), &r, &config.Stores{Events: events}, e)
-		var out bytes.Buffer
-		if err := r.Print(&out, preflight.Flags{}); err != nil || !strings.Contains(out.String(), test.want) {
-			t.Errorf("%s: %v\n%s", name, err, &out)
-		}
 	}
 }
