@@ -45,8 +45,6 @@ type specification struct {
 	Events int `json:"events"`
 	// From is where a change stream starts.
 	From bson.Timestamp `json:"from"`
-	// Buckets is the number of sessions; 0 means one for each aggregate.
-	Buckets int `json:"buckets,omitempty"`
 	// Connections and Slots equal the service's own.
 	Connections int `json:"connections,omitempty"`
 	Slots       int `json:"slots,omitempty"`

@@ -89,11 +89,7 @@ func sendShare(ctx context.Context, sender *azservicebus.Sender, messages []*azs
 
 // messages returns the publisher's messages of the events, by session key.
 func (l *limitRun) messages(ctx context.Context) ([]*azservicebus.AMQPAnnotatedMessage, error) {
-	mode := event.SessionPerAggregate
-	if l.Buckets > 0 {
-		mode = event.SessionPerBucket
-	}
-	keys := event.NewSessionKeys(mode, max(l.Buckets, 1))
+	keys := event.NewSessionKeys(event.SessionPerAggregate, 1)
 	reader := event.NewReader(event.DefaultFields())
 	encoder := event.NewEncoder(event.EncodingJSON, keys)
 	cursor, err := l.events().Find(ctx, bson.D{}, options.Find().SetBatchSize(5000).SetLimit(int64(l.Events)))

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // ProjectionState is a projection as `projector projections list` shows it.
@@ -35,14 +34,8 @@ func (p ProjectionState) LiveGeneration() int64 {
 
 // JobState is a job as `projector jobs list` shows it.
 type JobState struct {
-	ID         string           `json:"id"`
 	Kind       string           `json:"kind"`
-	Projection string           `json:"projection"`
 	Generation int64            `json:"generation"`
-	State      string           `json:"state"`
-	Reason     string           `json:"reason"`
-	CreatedAt  time.Time        `json:"createdAt"`
-	FinishedAt *time.Time       `json:"finishedAt"`
 	Total      int64            `json:"total"`
 	Counts     map[string]int64 `json:"counts"`
 }

@@ -116,9 +116,6 @@ func (c *Client) Queue(typ byte, channel uint16, p wire.Performative) {
 	c.out = wire.EndFrame(p.Append(c.out), at)
 }
 
-// Queued returns how many bytes are queued.
-func (c *Client) Queued() int { return len(c.out) }
-
 // Flush writes all queued frames.
 func (c *Client) Flush() error {
 	_, err := c.Net.Write(c.out)
