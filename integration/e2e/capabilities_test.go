@@ -25,12 +25,6 @@ type (
 		HangPings()
 		HealStore()
 	}
-	// updateHolder is a store of read models that carries out updates late on demand, even
-	// if their clients have gone.
-	updateHolder interface {
-		HoldUpdates(n int, d time.Duration)
-		UpdatesToHold() int
-	}
 	// writeHolder is a store that holds the projectors' writes to a collection on demand,
 	// until it is healed.
 	writeHolder interface {

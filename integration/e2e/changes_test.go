@@ -176,6 +176,7 @@ func projectionsAreAddedRenamedAndRetired(t *testing.T) {
 	if e := s.entry("tallies"); e.Live == nil || e.Live.Generation != 1 || e.Building != nil {
 		t.Errorf("over an empty event store the first generation was not live at once: %+v", e)
 	}
+	s.steps(step{"projector projections retire tallies --yes", 1, "declares projection tallies"})
 
 	s.declare(first + added)
 	old, second := s.Running(), s.startProjector(1)

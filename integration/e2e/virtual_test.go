@@ -176,25 +176,14 @@ func (p *virtualProgram) Kill() {
 }
 
 // errNoSignal says that a process in virtual time does not know a signal.
-var errNoSignal = errors.New("a process in virtual time takes SIGTERM, SIGSTOP and SIGCONT only: run the scenario as processes")
+var errNoSignal = errors.New("a process in virtual time takes SIGTERM only: run the scenario as processes")
 
-// Signal implements [harness.Program]. A stopped process hears nothing, and nobody hears it,
-// but its timers go on.
+// Signal implements [harness.Program].
 func (p *virtualProgram) Signal(signal syscall.Signal) error {
-	switch signal {
-	case syscall.SIGTERM:
-		p.Terminate()
-	case sigStop:
-		for _, server := range virtual.Servers {
-			p.Host().Hold(server, virtual.ToServer, virtual.ToClient)
-		}
-	case sigContinue:
-		for _, server := range virtual.Servers {
-			p.Host().Heal(server)
-		}
-	default:
+	if signal != syscall.SIGTERM {
 		return errNoSignal
 	}
+	p.Terminate()
 	return nil
 }
 

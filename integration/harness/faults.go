@@ -91,15 +91,6 @@ func (e *Embedded) HangPings() {
 	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"ping"}, AppName: publisherApp, Times: -1, Block: 30 * time.Second})
 }
 
-// HoldUpdates delays each of the projectors' next n updates by d. The server then carries
-// them out, even if their client has gone.
-func (e *Embedded) HoldUpdates(n int, d time.Duration) {
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"update"}, AppName: projectorApp, Times: n, Block: d})
-}
-
-// UpdatesToHold returns how many calls of HoldUpdates still wait for some of their updates.
-func (e *Embedded) UpdatesToHold() int { return e.Mongo.PendingFaults() }
-
 // HoldWrites holds the projectors' next n commands of that name on a collection until
 // [Embedded.HealStore]. The server then carries them out, even if their client has gone.
 func (e *Embedded) HoldWrites(command, collection string, n int) {
