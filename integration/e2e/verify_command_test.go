@@ -168,7 +168,7 @@ func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	if found, _ := s.verify(1, "--repair", "--yes", "--aggregate=still-05"); !maps.Equal(found, map[string]string{"still-05": "different, repaired"}) {
 		t.Errorf("without a projector: %v", found)
 	}
-	s.steps(step{"projector audit", 0, "verify aggregate still-05 of ledgers"})
+	s.steps(step{"projector audit", 0, `verify aggregate "still-05" of ledgers`})
 	if found, v := s.verify(1, "--aggregate=nope"); len(found) > 0 || v.Counts["unknown"] != 1 {
 		t.Errorf("an aggregate that does not exist: %v, %+v", found, v)
 	}

@@ -30,7 +30,7 @@ func publishersReader(ctx context.Context, history term.Source, fields event.Fie
 
 // chooseStored selects the events of the aggregate or of the time span, and counts them.
 func (c *republishCommand) chooseStored(ctx context.Context, e *environment, history *eventstore.Reader, reader *event.Reader) (selection, error) {
-	what := "aggregate " + c.Aggregate
+	what := fmt.Sprintf("aggregate %q", c.Aggregate)
 	var from, until eventstore.Position
 	if c.Aggregate == "" {
 		what = "from " + cli.Time(*c.From) + " to " + cli.Time(*c.To)

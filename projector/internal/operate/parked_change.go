@@ -218,7 +218,7 @@ func amount(found []park.Listed, total int64) string {
 	}
 	text := fmt.Sprintf("%d parked aggregates", len(found))
 	if len(found) == 1 {
-		text = fmt.Sprintf("1 parked aggregate, %s", found[0].AggregateID)
+		text = fmt.Sprintf("1 parked aggregate, %q", found[0].AggregateID)
 	}
 	if total > int64(len(found)) {
 		text += fmt.Sprintf(" of %d", total)

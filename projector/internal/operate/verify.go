@@ -124,7 +124,7 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 	if c.Repair {
 		what := fmt.Sprintf("verify %s and repair each read model that is wrong", strings.Join(names, ", "))
 		if c.Aggregate != "" {
-			what = fmt.Sprintf("verify aggregate %s of %s and repair its read model if that is wrong", c.Aggregate, strings.Join(names, ", "))
+			what = fmt.Sprintf("verify aggregate %q of %s and repair its read model if that is wrong", c.Aggregate, strings.Join(names, ", "))
 		}
 		err = s.change(ctx, c.Change, what, verifyAll)
 	} else {
