@@ -295,14 +295,6 @@ var Table = []Mutation{
 	},
 	// Parking.
 	{
-		Name:  "an aggregate whose missing event has come waits for its next attempt",
-		File:  "projector/internal/park/marker.go",
-		Old:   "if h.Passed > h.NoEvent() {",
-		New:   "if h.Passed < h.NoEvent() {",
-		Blind: "late events come within 20 s, when the next attempt is near; in 100 histories none was late for longer",
-		Test:  "projector/internal/park TestAggregateThatHasPassedItsEventIsDue",
-	},
-	{
 		Name: "an event that lacks its predecessor is acknowledged without a marker",
 		File: "projector/internal/engine/parking.go",
 		Old:  "\t\tcase u.held:\n",

@@ -81,8 +81,6 @@ type unit struct {
 
 	// settled are the results of the aggregate's finished events, in order.
 	settled []settlement
-	// passed is the watermark of a parked unit that can resume immediately; otherwise NoEvent.
-	passed int64
 	// missing are events from the event store that are still to be folded.
 	missing []*projection.Event
 	// begin is the event with which the history begins in the event store, if that is a snapshot

@@ -22,8 +22,7 @@ const maxParkedLooks = 3
 // unit's watermark has passed the event at which it was parked, it no longer counts as
 // parked, even if it is in the list: the process that parked it lost a race, or the event
 // succeeded later. A unit that resumes by itself counts as parked as long as it is in the
-// list. If its watermark has passed that event, for example because a missing event has
-// arrived, it resumes immediately.
+// list.
 func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 	var err error
 	for range maxParkedLooks {
@@ -39,7 +38,7 @@ func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 		}
 		heads := make([]model.Head, len(parked))
 		for i, u := range parked {
-			heads[i] = model.Head{Unit: u.Unit, EventID: u.aggregate.last(), Passed: u.passed}
+			heads[i] = model.Head{Unit: u.Unit, EventID: u.aggregate.last()}
 		}
 		if err = b.parking.Advance(ctx, heads); err == nil {
 			for _, u := range parked {
@@ -61,10 +60,6 @@ func (b *batch) lookUp(ctx context.Context, units []*unit) (parked, rest []*unit
 	}
 	for i, u := range units {
 		if p := positions[i]; p.Resumes || p.EventID > u.watermark {
-			u.passed = u.NoEvent()
-			if p.Resumes && p.EventID <= u.watermark {
-				u.passed = u.watermark
-			}
 			parked = append(parked, u)
 		} else {
 			rest = append(rest, u)

@@ -131,8 +131,6 @@ func (m *memory) apply(w model.Write) model.Status {
 type fakeParking struct {
 	parked map[model.Unit]*projection.Error
 	heads  map[model.Unit]int64
-	// passed has the watermarks of the last heads.
-	passed map[model.Unit]int64
 	asked  int
 	fail   error
 	// onAdvance answers instead of Advance.
@@ -140,7 +138,7 @@ type fakeParking struct {
 }
 
 func newFakeParking() *fakeParking {
-	return &fakeParking{parked: map[model.Unit]*projection.Error{}, heads: map[model.Unit]int64{}, passed: map[model.Unit]int64{}}
+	return &fakeParking{parked: map[model.Unit]*projection.Error{}, heads: map[model.Unit]int64{}}
 }
 
 func (l *fakeParking) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
@@ -177,7 +175,6 @@ func (l *fakeParking) Advance(_ context.Context, heads []model.Head) error {
 	}
 	for _, h := range heads {
 		l.heads[h.Unit] = max(l.heads[h.Unit], h.EventID)
-		l.passed[h.Unit] = h.Passed
 	}
 	return nil
 }

@@ -30,9 +30,6 @@ type Position struct {
 type Head struct {
 	Unit
 	EventID int64
-	// Passed is the read model's watermark if that has passed the event at which the unit is
-	// parked, so that the unit can resume immediately; otherwise [Unit.NoEvent].
-	Passed int64
 }
 
 // Claimed is a marker that this process is resuming.

@@ -25,9 +25,7 @@
 // deletes the marker. The waits between attempts double, from 200 ms to a minute, so that an
 // event that is late by a moment costs one replay. The reason history is transient too: the
 // first events are lost. Mostly it ends only when an operator acts. There can be as many such
-// markers as aggregates, so their attempts are up to an hour apart. If a session finds that the
-// read model has passed the event at which the aggregate is parked, the marker is due
-// immediately.
+// markers as aggregates, so their attempts are up to an hour apart.
 //
 // # Dead processes
 //

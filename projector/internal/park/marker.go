@@ -111,11 +111,8 @@ func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
 // Advance records that the events of parked aggregates up to their heads are acknowledged
 // without being applied. It returns [ErrNotParked] if one of the markers is missing: then
 // the caller must not acknowledge those events. The heads of the other markers have risen
-// nevertheless. A unit that can resume becomes due: see [model.Head].
+// nevertheless.
 func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
-	if err := s.wake(ctx, heads); err != nil {
-		return err
-	}
 	for part := range slices.Chunk(heads, maxKeys) {
 		rises := make([]mongo.WriteModel, len(part))
 		for i, h := range part {
@@ -129,29 +126,6 @@ func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 		if missing := int64(len(part)) - result.MatchedCount; missing > 0 {
 			return fmt.Errorf("advance %d parked aggregates, of which %d have no marker: %w", len(part), missing, ErrNotParked)
 		}
-	}
-	return nil
-}
-
-// wake makes the markers due whose units have passed the event at which they are parked. The
-// next attempt could be an hour away otherwise. It leaves a marker that a process has claimed.
-func (s *Store) wake(ctx context.Context, heads []model.Head) error {
-	var due []mongo.WriteModel
-	for _, h := range heads {
-		if h.Passed > h.NoEvent() {
-			due = append(due, mongo.NewUpdateOneModel().SetFilter(bson.D{
-				{Key: fieldID, Value: keyOf(&h.Unit)},
-				{Key: fieldEventID, Value: bson.D{{Key: "$lte", Value: h.Passed}}},
-				{Key: fieldRetryAt, Value: bson.D{{Key: "$exists", Value: true}}},
-				{Key: fieldClaim, Value: bson.D{{Key: "$exists", Value: false}}},
-			}).SetUpdate(bson.A{bson.D{{Key: "$set", Value: bson.D{claims.Shorten(0)}}}}))
-		}
-	}
-	if len(due) == 0 {
-		return nil
-	}
-	if _, err := s.collection.BulkWrite(ctx, due, options.BulkWrite().SetOrdered(false)); err != nil {
-		return fmt.Errorf("resume %d parked aggregates: %w", len(due), err)
 	}
 	return nil
 }

@@ -48,29 +48,6 @@ func count(c *collection, name string) *int {
 	return n
 }
 
-// An aggregate whose first event arrives late must not wait for its next attempt, which can
-// be an hour away.
-func TestAggregateThatHasPassedItsEventIsDue(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		passed int64
-		due    bool
-	}{"it lacks the event": {0, false}, "its marker is of a later event": {1, false}, "it has the event": {2, true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStore(newCollection(t), park.Options{}, park.Served{Projection: seven.Projection})
-			parkOne(t, s, model.Marker{Unit: seven, Reason: "history", EventID: 2, Head: 3, Resumes: true, Seldom: true})
-			if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 4, Passed: test.passed}}); err != nil {
-				t.Fatal(err)
-			}
-			claimed, due, err := s.Claim(t.Context(), time.Minute)
-			if err != nil || due != test.due || due && claimed.Head != 4 {
-				t.Errorf("claimed %+v, %v, %v", claimed, due, err)
-			}
-		})
-	}
-}
-
 // TestNewMarkerReplacesMarkersByTheirReason checks which marker replaces which.
 func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 	t.Parallel()
