@@ -35,7 +35,6 @@ penstock_publisher_events_scanned_total{pod="publisher-0"} 1000x240
 penstock_publisher_source_missing{pod="publisher-0"} 0x240
 penstock_publisher_source_mutations_total{pod="publisher-0",operation="update"} 0x240
 penstock_publisher_scans_total{pod="publisher-0",reason="history_lost"} 0x240
-penstock_publisher_scan_losses{pod="publisher-0"} 0x240
 penstock_publisher_checkpoint_age_seconds{pod="publisher-0"} 1x240
 penstock_publisher_checkpoint_saves_total{pod="publisher-0",result="fenced"} 0x240
 penstock_publisher_terms_total{pod="publisher-0",reason="lease"} 1x240
@@ -115,7 +114,6 @@ penstock_publisher_oplog_runway_seconds{pod="publisher-0"} 600x240
 penstock_publisher_oplog_complete{pod="publisher-0"} 1x240`, ""},
 	{"an event is changed in place", `penstock_publisher_source_mutations_total{pod="publisher-0",operation="update"} 0x60 1x180`, "PenstockPublisherSourceChanged"},
 	{"the oplog lost the checkpoint", `penstock_publisher_scans_total{pod="publisher-0",reason="history_lost"} 0x60 1x180`, "PenstockPublisherHistoryLost"},
-	{"the oplog loses the scan", `penstock_publisher_scan_losses{pod="publisher-0"} 1x240`, "PenstockPublisherScanLosesOplog"},
 	{"a publisher restarts", `process_start_time_seconds{pod="publisher-0"} 1000+600x240`, "PenstockPublisherRestarts"},
 	{"a publisher needs too much memory", `
 kube_pod_container_status_restarts_total{pod="publisher-0"} 0x60 1x180

@@ -90,7 +90,7 @@ func (c *checkpointSetCommand) runOn(ctx context.Context, e *environment, s *sto
 		if read == nil || read.Since.IsZero() {
 			return errors.New("the checkpoint records no start, because its stream began at the beginning of the event store: use beginning")
 		}
-		to := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now, Lap: &checkpoint.Lap{Since: read.Since}}}
+		to := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}, ClusterTime: read.Since, Begin: true}
 		return moveCheckpoint(ctx, e, s, c.Change, "set checkpoint %s (%s) to the start of its stream, "+cli.Time(time.Unix(int64(read.Since.T), 0))+": the events stored since are published, again if they were before; older ones are left out", to)
 	}
 	where, err := config.ParseStartPoint("<where>", c.Where)
@@ -140,7 +140,7 @@ func (c *checkpointResetCommand) runOn(ctx context.Context, e *environment, s *s
 func skipped(from, to checkpoint.Position) string {
 	at, until := watch.TimeOf(term.StreamPosition(from)), time.Unix(int64(to.ClusterTime.T), 0)
 	switch {
-	case to.ClusterTime.IsZero(), from.IsZero():
+	case to.Scan.Active(), to.ClusterTime.IsZero(), from.IsZero():
 		return ""
 	case from.Scan.Active():
 		return "; the events that the scan has not reached and that were stored before " + cli.Time(until) + " are skipped: they are never published"

@@ -150,13 +150,6 @@ cluster: {{ . | quote }}
   annotations:
     summary: The oplog no longer had the events after the checkpoint.
     description: The publisher scans the event store and publishes it again. Nothing is lost, but the oplog is too short for the outage that it had to bridge.
-- alert: PenstockPublisherScanLosesOplog
-  expr: max(penstock_publisher_scan_losses{ {{- $pods -}} }) > 0
-  for: 1m
-  labels: {severity: warning}
-  annotations:
-    summary: The oplog is too short for the scan of the event store.
-    description: {{ `The oplog has lost the change stream {{ $value }} times during the running scan. Each loss makes the scan one lap longer, and more than three end the publisher.` | quote }}
 - alert: PenstockPublisherRestarts
   expr: max by (pod) (changes(process_start_time_seconds{ {{- $pods -}} }[1h])) > 2
   labels: {severity: warning}

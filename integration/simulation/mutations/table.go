@@ -94,15 +94,23 @@ var Table = []Mutation{
 	{
 		Name: "a lost history is not scanned: the stream continues where it is now",
 		File: "publisher/internal/term/scan.go",
-		Old:  "resumed := s.AggregateID.Type != 0\n",
-		New:  "resumed := s.AggregateID.Type != 0\n\tif !resumed {\n\t\treturn streamAfter(s), nil\n\t}\n",
+		Old:  "t.logger.Info().Bool(\"resumed\", s.AggregateID.Type != 0).Msg(\"scanning the event store\")\n",
+		New:  "if s.AggregateID.Type == 0 {\n\t\treturn streamAfter(s), nil\n\t}\n",
 	},
 	{
 		Name:  "the stream continues after a scan at the scan's end instead of its beginning",
 		File:  "publisher/internal/term/scan.go",
-		Old:   "\t\t\treturn streamAfter(s), nil\n\t\t}\n\t\tif err != nil {",
-		New:   "\t\t\tnow, noteErr := t.note(ctx)\n\t\t\tif noteErr != nil {\n\t\t\t\treturn t.pump.at, noteErr\n\t\t\t}\n\t\t\treturn checkpoint.Position{ClusterTime: checkpoint.After(now)}, nil\n\t\t}\n\t\tif err != nil {",
+		Old:   "\t\treturn streamAfter(t.pump.at.Scan), nil\n",
+		New:   "\t\tnow, err := t.note(ctx)\n\t\treturn checkpoint.Position{ClusterTime: checkpoint.After(now)}, err\n",
 		Found: 21,
+	},
+	{
+		Name:  "a scan leaves the new events of the aggregates that it has passed",
+		File:  "publisher/internal/term/scan.go",
+		Old:   "return !known || order <= 0",
+		New:   "return !known || order < -1",
+		Blind: "the histories' stores are scanned in less than a stretch of a minute",
+		Test:  "publisher/internal/term TestScanLongerThanTheOplogEnds",
 	},
 	{
 		Name: "a scan that is interrupted continues one page later",

@@ -23,8 +23,7 @@
 //	   │                                 └────────────── stream after a token
 //	   └──────────────────── start: now, or a time ─────────────────┘
 //
-// A scan's position also holds its [Lap]: where the scan began if the oplog lost the stream
-// in between, and how far the stream was followed for the scanned part.
+// A scan's position also holds how far the stream was followed for the scanned part.
 //
 // The scan, the mark at its end and the stream that follows use one Watermark, so nothing
 // has to be drained between them.

@@ -20,9 +20,8 @@ type Position struct {
 	// CollectionUUID is the UUID of the position's collection, in hexadecimal digits. Empty
 	// means the UUID that is already recorded.
 	CollectionUUID string
-	// Begin says that earlier changes are never published: the position is where a stream
-	// begins. Only a position with a ClusterTime can have it. It is saved, and a claim gives it
-	// as [Claim.Since].
+	// Begin says that ClusterTime is where a stream begins: earlier changes are never published.
+	// A scan can have both, too. The time is saved, and a claim gives it as [Claim.Since].
 	Begin bool
 }
 
@@ -33,36 +32,16 @@ func (p Position) IsZero() bool {
 
 // Scan is the progress of a scan of the event store by aggregateId and eventId.
 type Scan struct {
-	// OperationTime was noted before the scan began. The change stream starts there when
-	// the scan has ended.
+	// OperationTime is the time up to which the scan must have read everything. The change
+	// stream starts right after it when the scan has ended, unless there is a Token.
 	OperationTime bson.Timestamp `bson:"operationTime"`
 	// AggregateID and EventID are of the last event that the scan published. A zero
 	// AggregateID.Type means that it published none yet.
 	AggregateID bson.RawValue `bson:"aggregateId,omitempty"`
 	EventID     int64         `bson:"eventId,omitempty"`
-	// Lap is the additional state of an interrupted or long scan; nil means that the scan
-	// began at the first event and that the stream starts at OperationTime.
-	Lap *Lap `bson:"lap,omitempty"`
-}
-
-// Lap is one pass over the whole event store: from an event to the end, and then from the
-// beginning to that event. A Lap is immutable; another Lap replaces it. The zero value
-// begins at the first event.
-type Lap struct {
-	// Token, if it is set, is where the change stream starts when the scan is over: earlier
-	// changes of the scanned part are published.
+	// Token, if it is set, is where the change stream starts when the scan has ended: earlier
+	// changes of the scanned part are published. Its bytes never change.
 	Token bson.Raw `bson:"token,omitempty"`
-	// FromAggregateID and FromEventID are the event after which the lap began. A zero
-	// FromAggregateID.Type means the beginning.
-	FromAggregateID bson.RawValue `bson:"fromAggregateId,omitempty"`
-	FromEventID     int64         `bson:"fromEventId,omitempty"`
-	// Wrapped says that the lap has reached the end of the store and continues from the
-	// beginning to From.
-	Wrapped bool `bson:"wrapped,omitempty"`
-	// Losses counts how often the oplog lost the stream's start during the scan.
-	Losses int `bson:"losses,omitempty"`
-	// Since, if it is not zero, is where the stream began. Older events do not belong to it.
-	Since bson.Timestamp `bson:"since,omitempty"`
 }
 
 // Active reports whether there is a scan to continue.

@@ -196,5 +196,5 @@ func (s *slot) set(p Position) {
 func (p Position) same(q Position) bool {
 	return p.CollectionUUID == q.CollectionUUID && bytes.Equal(p.Token, q.Token) && (len(p.Token) > 0 || p.ClusterTime == q.ClusterTime) &&
 		p.Scan.OperationTime == q.Scan.OperationTime && p.Scan.AggregateID.Equal(q.Scan.AggregateID) &&
-		p.Scan.EventID == q.Scan.EventID && p.Scan.Lap == q.Scan.Lap
+		p.Scan.EventID == q.Scan.EventID && bytes.Equal(p.Scan.Token, q.Scan.Token)
 }

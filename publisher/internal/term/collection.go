@@ -90,7 +90,7 @@ func (t *term) replaced(now mongox.CollectionID) error {
 		had = "its scan had not ended: of the events that are after " + at.Scan.AggregateID.String() + " in its index, only those are published that the present collection has; publish the rest by a publisher with another PENSTOCK_EVENTS_COLLECTION and PENSTOCK_STREAM"
 	}
 	start := ""
-	if !t.since.IsZero() {
+	if !t.pump.since.IsZero() {
 		start = ", or, without the events of before the stream's start: publisher checkpoint set start --why REASON"
 	}
 	return fmt.Errorf("%w: the checkpoint belongs to collection %s of %s, and %s; %s. To begin with the collection that has the name now: publisher checkpoint set beginning --why REASON (it publishes all of it)%s, or: publisher checkpoint set now --why REASON",
@@ -117,8 +117,7 @@ func (t *term) start(from checkpoint.Position, reason string) checkpoint.Positio
 
 // newScan returns the position at which a scan begins. It notes the operation time before
 // it identifies the collection. If another collection takes the name later, the stream that
-// starts after that time shows the change. If the stream did not begin at the beginning of the
-// event store, the scan leaves out what is older.
+// starts after that time shows the change.
 func (t *term) newScan(ctx context.Context) (checkpoint.Position, error) {
 	for {
 		noted, err := t.note(ctx)
@@ -135,11 +134,7 @@ func (t *term) newScan(ctx context.Context) (checkpoint.Position, error) {
 			}
 			continue
 		}
-		from := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: noted}, CollectionUUID: id.UUID}
-		if !t.since.IsZero() {
-			from.Scan.Lap = &checkpoint.Lap{Since: t.since}
-		}
-		return from, nil
+		return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: noted}, CollectionUUID: id.UUID}, nil
 	}
 }
 

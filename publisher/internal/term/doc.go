@@ -117,20 +117,17 @@
 //
 // # A scan that outlives the oplog
 //
-// A scan is one lap of the event store, in stretches of a minute ([scanStretch]). After
-// each stretch, the term reads the change stream to its present end and publishes the
-// events of the scanned part. So the oplog must reach back over a stretch, not over the
-// scan.
+// A scan reads in stretches of a minute ([scanStretch]). After each stretch, the term reads
+// the change stream to its present end and publishes the events of the scanned part. So the
+// oplog must reach back over a stretch, not over the scan.
 //
 //	     stretch              catch up               stretch
-//	P ────────────▶ P' ──────────────────────▶ P' ────────────▶ …  end of the lap ──▶ stream
+//	P ────────────▶ P' ──────────────────────▶ P' ────────────▶ …  end of the store ──▶ stream
 //	                │ stream T ──▶ T', events
 //	                │ at or before P' only
-//	                └─ the oplog has lost T: T' = now, and the lap ends at P', one time around
 //
-// A loss costs one more lap and nothing else: the scan continues at its position, in this
-// process or the next. The checkpoint holds where the lap began, the stream's start and the
-// number of losses. After more than three losses the process exits with a remedy: see
+// If the oplog has lost T nevertheless, because no publisher ran for so long, the scan begins
+// again. After more than three losses in a row the process exits with a remedy: see
 // [errOplogTooShort]. A collection with its own collation is scanned without catching up,
 // because the publisher cannot compare places in its index.
 package term

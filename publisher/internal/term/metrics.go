@@ -16,9 +16,8 @@ const (
 // metrics are those of what a term reads.
 type metrics struct {
 	scans *prometheus.CounterVec
-	// missing is 1 while the collection does not exist. losses counts the losses of the running
-	// scan: each makes it one lap longer.
-	missing, losses prometheus.Gauge
+	// missing is 1 while the collection does not exist.
+	missing prometheus.Gauge
 	// untimed counts the events whose timestamp has a form that cannot be read.
 	untimed prometheus.Counter
 }
@@ -32,7 +31,5 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			"1 while the leader waits for the events collection, which does not exist; otherwise 0."),
 		untimed: obs.Counter(registerer, "penstock_publisher_unreadable_timestamps_total",
 			"Events that were published without a time, because their timestamp has a form that cannot be read without doubt. An expression that needs the time parks the aggregate. An event that is read again counts again."),
-		losses: obs.Gauge(registerer, "penstock_publisher_scan_losses",
-			"How often the oplog has lost the start of the change stream during the running scan, earlier processes included; 0 without a scan. Each loss makes the scan one lap of the event store longer."),
 	}
 }

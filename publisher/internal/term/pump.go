@@ -38,13 +38,16 @@ type pump struct {
 	untimed prometheus.Counter
 	logger  zerolog.Logger
 
+	// since is where the stream began; zero for the beginning of the event store. Scans leave
+	// out what is older.
+	since bson.Timestamp
 	// collectionUUID identifies the collection that the term reads.
 	collectionUUID string
 	// at is the last position that was added.
 	at checkpoint.Position
 	// older counts the events that scans left out because they are older than the stream.
 	older int
-	// moved reports whether the stream has moved since the last scan.
+	// moved reports whether the stream has moved since the last scan began.
 	moved bool
 	// unreadable are the events of the batch that go to the quarantine at its end, and handles
 	// theirs in the watermark.
@@ -78,14 +81,13 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 
 // scanned takes a page of a scan. p.at is the scan's position before the page.
 func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
-	p.moved = false
 	for _, document := range documents {
 		ev, err := p.reader.Read(document)
 		// An event without a valid key gets the position of the event before it. A scan
 		// that continues there reads it again.
 		if err == nil {
 			p.at.Scan.AggregateID, p.at.Scan.EventID = ev.RawAggregateID, ev.EventID
-			if before(&ev, p.at.Scan) {
+			if before(&ev, p.since) {
 				p.older++
 				continue
 			}
@@ -101,18 +103,18 @@ func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
 // be that was stored after it: writers have clocks of their own.
 const startTolerance = time.Minute
 
-// before reports whether the event is older than the start of the scan's stream, by its
+// before reports whether the event is older than the start of the stream, by its
 // timestamp and, if its _id is an ObjectId, by that one's time too. To publish it now would
 // put it behind the later events of its aggregate.
-func before(ev *event.Event, s checkpoint.Scan) bool {
-	if s.Lap == nil || s.Lap.Since.IsZero() || ev.Timestamp.IsZero() {
+func before(ev *event.Event, since bson.Timestamp) bool {
+	if since.IsZero() || ev.Timestamp.IsZero() {
 		return false
 	}
 	stored := ev.Timestamp
 	if id, ok := ev.Document.Lookup("_id").ObjectIDOK(); ok && id.Timestamp().After(stored) {
 		stored = id.Timestamp()
 	}
-	return stored.Before(time.Unix(int64(s.Lap.Since.T), 0).Add(-startTolerance))
+	return stored.Before(time.Unix(int64(since.T), 0).Add(-startTolerance))
 }
 
 // behind takes a batch of the change stream during a scan. It publishes the events that

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -44,12 +43,13 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 		return UnlessEnded(ctx, err)
 	}
 	logger := r.options.Logger.With().Int64("epoch", claim.Epoch).Logger()
-	t := &term{Runner: r, logger: logger, since: claim.Since, pump: &pump{
+	t := &term{Runner: r, logger: logger, pump: &pump{
 		reader:     r.reader,
 		epoch:      claim.Epoch,
 		watermark:  checkpoint.NewWatermark(),
 		quarantine: r.options.Quarantine,
 		storing:    r.storing,
+		since:      claim.Since,
 		record:     claim.RecordIDs,
 		checkFirst: r.options.History.CheckFirstID,
 		untimed:    r.untimed,
@@ -132,12 +132,8 @@ type term struct {
 	pump       *pump
 	dispatcher *publish.Dispatcher
 	saver      *checkpoint.Saver
-	// lost counts the losses of the scan that is running or has just ended. scanned reports
-	// whether this term has finished a scan.
-	lost    int
-	scanned bool
-	// since is where the stream began; zero for the beginning of the event store.
-	since bson.Timestamp
+	// lost counts how often in a row the oplog had lost the stream before it moved.
+	lost int
 }
 
 // run publishes from the position on until ctx or the lease ends, or an error stops it. It
