@@ -41,8 +41,6 @@ penstock_publisher_terms_total{pod="publisher-0",reason="lease"} 1x240
 penstock_publisher_send_errors_total{pod="publisher-0",fault="connection"} 3x240
 penstock_publisher_throttled_total{pod="publisher-0"} 5x240
 penstock_publisher_topic_refused{pod="publisher-0"} 0x240
-penstock_publisher_topic_size_bytes{pod="publisher-0"} 1000x240
-penstock_publisher_topic_size_limit_bytes{pod="publisher-0"} 100000x240
 penstock_publisher_health_conditions{pod="publisher-0",condition="broker-unreachable"} 0x240
 penstock_publisher_delayed_seconds{pod="publisher-0"} 0x240
 penstock_publisher_quarantined_total{pod="publisher-0",reason="refused"} 0x240
@@ -107,7 +105,6 @@ penstock_publisher_source_missing{pod="publisher-0"} 1x240`, "PenstockPublisherS
 penstock_publisher_quarantined_total{pod="publisher-0",reason="refused"} 0x60 1x180
 penstock_publisher_quarantine_records{pod="publisher-0"} 0x60 1x180`, "PenstockPublisherQuarantined PenstockPublisherQuarantineNotEmpty"},
 	{"the first scrape finds a quarantined event", `penstock_publisher_quarantined_total{pod="publisher-2",reason="refused"} _x60 1x180`, "PenstockPublisherQuarantined"},
-	{"the topic fills", `penstock_publisher_topic_size_bytes{pod="publisher-0"} 90000x240`, "PenstockPublisherTopicFull"},
 	{"the oplog is short", `penstock_publisher_oplog_runway_seconds{pod="publisher-0"} 600x240`, "PenstockPublisherOplogRunway"},
 	{"the oplog is short and complete", `
 penstock_publisher_oplog_runway_seconds{pod="publisher-0"} 600x240

@@ -248,7 +248,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if reached {
 		made.terms.TopicReached()
 	}
-	made.inventory = p.newInventory(s, namespace)
+	made.inventory = p.newInventory(s)
 	watchInventory(h, made.inventory)
 	return made, made.terms.AwaitPipeline(ctx, s.events.Database().Client())
 }

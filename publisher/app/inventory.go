@@ -11,13 +11,10 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// newInventory makes the counter of quarantine, topic and oplog. It runs beside the terms.
-func (p *Publisher) newInventory(s *stores, namespace *sbus.Namespace) *inventory.Counter {
+// newInventory makes the counter of quarantine and oplog. It runs beside the terms.
+func (p *Publisher) newInventory(s *stores) *inventory.Counter {
 	return inventory.New(inventory.Options{
 		Quarantine: quarantine.NewRecords(s.state, p.config.Stream.Name).Count,
-		Topic: func(ctx context.Context) (size, limit int64, err error) {
-			return fill(ctx, namespace, p.config.ServiceBus.Topic)
-		},
 		Oplog:      func(ctx context.Context) (inventory.Runway, bool, error) { return measureRunway(ctx, s, p.config) },
 		Registerer: p.registry,
 		Logger:     p.logger,

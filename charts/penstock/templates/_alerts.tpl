@@ -124,13 +124,6 @@ cluster: {{ . | quote }}
   annotations:
     summary: Events wait in the quarantine.
     description: {{ `{{ $value | humanize }} events are in the quarantine and were not published.` | quote }}
-- alert: PenstockPublisherTopicFull
-  expr: max(penstock_publisher_topic_size_bytes{ {{- $pods -}} }) / max(penstock_publisher_topic_size_limit_bytes{ {{- $pods -}} } > 0) > {{ divf $thresholds.topicFillPercent 100 }}
-  for: 10m
-  labels: {severity: critical}
-  annotations:
-    summary: The topic is almost full.
-    description: {{ `The topic has reached {{ $value | humanizePercentage }} of its size limit. When it is full, Service Bus refuses every send.` | quote }}
 - alert: PenstockPublisherOplogRunway
   expr: min(penstock_publisher_oplog_runway_seconds{ {{- $pods -}} }) < {{ int64 $thresholds.oplogRunwaySeconds }} unless max(penstock_publisher_oplog_complete{ {{- $pods -}} }) == 1
   for: 5m

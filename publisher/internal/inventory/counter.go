@@ -10,7 +10,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 const (
@@ -36,9 +35,6 @@ type Runway struct {
 type Options struct {
 	// Quarantine returns the number of records of this stream, up to limit. Required.
 	Quarantine func(ctx context.Context, limit int64) (int64, error)
-	// Topic returns the size of the messages in the topic and its limit, in bytes. Without
-	// the right to read them, it returns [sbus.ErrUnreadable]. Required.
-	Topic func(ctx context.Context) (size, limit int64, err error)
 	// Oplog returns how far the oplog reaches back before the checkpoint. ok is false if
 	// there is no checkpoint to compare with. Without the right to read the oplog, it returns
 	// [mongox.ErrOplogHidden]. Required.
@@ -49,15 +45,15 @@ type Options struct {
 	Logger zerolog.Logger
 }
 
-// Counter measures quarantine, topic and oplog. Make it with [New].
+// Counter measures quarantine and oplog. Make it with [New].
 type Counter struct {
 	options Options
 	metrics *metrics
 
 	// Only Run uses the following fields: whether the last measurement failed, and when to
-	// ask the topic and the oplog again.
-	quarantineFails, topicFails, oplogFails bool
-	topicAfter, oplogAfter                  time.Time
+	// ask for the oplog again.
+	quarantineFails, oplogFails bool
+	oplogAfter                  time.Time
 }
 
 // New makes a counter and registers its metrics. It measures nothing before Run.
@@ -70,7 +66,6 @@ func New(o Options) *Counter {
 func (c *Counter) Run(ctx context.Context) {
 	poll.Spread(ctx, interval, func() time.Duration {
 		c.countQuarantine(ctx)
-		c.measureTopic(ctx)
 		c.measureOplog(ctx)
 		return interval
 	})
@@ -102,30 +97,6 @@ func (c *Counter) countQuarantine(ctx context.Context) {
 		c.options.Logger.Warn().Err(err).Msg("records in the quarantine not counted; retrying")
 	}
 	c.quarantineFails = err != nil
-}
-
-func (c *Counter) measureTopic(ctx context.Context) {
-	if time.Now().Before(c.topicAfter) {
-		return
-	}
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	size, limit, err := c.options.Topic(looking)
-	switch {
-	case ctx.Err() != nil:
-		return
-	case err == nil:
-		c.metrics.size.set(float64(size))
-		c.metrics.max.set(float64(limit))
-	case errors.Is(err, sbus.ErrUnreadable):
-		c.topicAfter = time.Now().Add(refusedWait)
-		if !c.topicFails {
-			c.options.Logger.Info().Err(err).Msg("penstock_publisher_topic_size_bytes is absent: it needs Azure Service Bus Data Owner, or the Manage claim")
-		}
-	case !c.topicFails:
-		c.options.Logger.Warn().Err(err).Msg("size of the topic not read; retrying")
-	}
-	c.topicFails = err != nil
 }
 
 func (c *Counter) measureOplog(ctx context.Context) {

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
@@ -27,15 +26,14 @@ const interval = 30 * time.Second
 
 // measured has the values to measure.
 type measured struct {
-	mu                    sync.Mutex
-	records, size, max    int64
-	countError, fillError error
-	fills                 int
-	runway                inventory.Runway
-	unclaimed             bool // there is no checkpoint
-	runwayError           error
-	runways               int
-	hangs                 bool
+	mu          sync.Mutex
+	records     int64
+	countError  error
+	runway      inventory.Runway
+	unclaimed   bool // there is no checkpoint
+	runwayError error
+	runways     int
+	hangs       bool
 	// dated reports whether the context of a count had a deadline.
 	dated bool
 }
@@ -61,13 +59,6 @@ func (w *measured) Count(ctx context.Context, limit int64) (int64, error) {
 	return min(w.records, limit), w.countError
 }
 
-func (w *measured) Fill(context.Context) (size, limit int64, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.fills++
-	return w.size, w.max, w.fillError
-}
-
 func (w *measured) Runway(context.Context) (runway inventory.Runway, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +77,7 @@ type measuring struct {
 func start(t *testing.T, w *measured) *measuring {
 	t.Helper()
 	m := &measuring{measured: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
-	counter := inventory.New(inventory.Options{Quarantine: w.Count, Topic: w.Fill, Oplog: w.Runway, Registerer: m.registry, Logger: zerolog.New(m.log)})
+	counter := inventory.New(inventory.Options{Quarantine: w.Count, Oplog: w.Runway, Registerer: m.registry, Logger: zerolog.New(m.log)})
 	m.stop = testkit.Start(t, func(ctx context.Context) error {
 		counter.Run(ctx)
 		return nil
@@ -94,7 +85,7 @@ func start(t *testing.T, w *measured) *measuring {
 	return m
 }
 
-// shows compares all metrics with their expected values: records, size and limit.
+// shows compares all metrics with their expected values.
 func (m *measuring) shows(want string) {
 	m.t.Helper()
 	families, err := m.registry.Gather()
@@ -113,57 +104,41 @@ func (m *measuring) shows(want string) {
 func TestGaugesFollowTheMeasurements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
+		m := start(t, &measured{records: 3, unclaimed: true})
 		defer m.stop()
 		m.shows("")
 		testkit.Pass(interval / 4)
-		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
-		m.set(func(w *measured) { w.records, w.size = 20_000, 0 })
+		m.shows("quarantine_records=3")
+		m.set(func(w *measured) { w.records = 20_000 })
 		testkit.Pass(2 * interval)
-		m.shows("quarantine_records=10000 topic_size_bytes=0 topic_size_limit_bytes=5000")
+		m.shows("quarantine_records=10000")
 	})
 }
 
 func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{records: 3, size: 1000, max: 5000, unclaimed: true})
+		m := start(t, &measured{records: 3, unclaimed: true})
 		defer m.stop()
 		testkit.Pass(interval)
-		m.set(func(w *measured) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
+		m.set(func(w *measured) { w.countError = errors.New("no primary") })
 		testkit.Pass(time.Minute)
-		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
+		m.shows("quarantine_records=3")
 		testkit.Pass(5 * time.Minute)
 		m.shows("")
-		if n := strings.Count(m.log.String(), `"level":"warn"`); n != 2 {
-			t.Errorf("%d warnings, want one each:\n%s", n, m.log)
+		if n := strings.Count(m.log.String(), `"level":"warn"`); n != 1 {
+			t.Errorf("%d warnings, want one:\n%s", n, m.log)
 		}
-		m.set(func(w *measured) { w.countError, w.fillError = nil, nil })
+		m.set(func(w *measured) { w.countError = nil })
 		testkit.Pass(time.Minute)
-		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
-	})
-}
-
-func TestTopicThatRefusesIsQueriedOnceAnHour(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{records: 3, fillError: fmt.Errorf("%w: 401", sbus.ErrUnreadable), unclaimed: true})
-		defer m.stop()
-		testkit.Pass(3*time.Hour - time.Minute)
 		m.shows("quarantine_records=3")
-		if m.fills != 3 {
-			t.Errorf("the topic was asked %d times in 3 h", m.fills)
-		}
-		if n := strings.Count(m.log.String(), "Data Owner"); n != 1 || strings.Contains(m.log.String(), "warn") {
-			t.Errorf("the log says it %d times:\n%s", n, m.log)
-		}
 	})
 }
 
 func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{runway: inventory.Runway{Left: 90 * time.Minute, Complete: true}, countError: errors.New("down"), fillError: errors.New("down")})
+		m := start(t, &measured{runway: inventory.Runway{Left: 90 * time.Minute, Complete: true}, countError: errors.New("down")})
 		defer m.stop()
 		testkit.Pass(interval)
 		m.shows("oplog_complete=1 oplog_runway_seconds=5400")
@@ -186,9 +161,9 @@ func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 func TestHangingCountTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{hangs: true, size: 1, max: 2, unclaimed: true})
+		m := start(t, &measured{hangs: true, unclaimed: true})
 		testkit.Pass(time.Minute)
-		m.shows("topic_size_bytes=1 topic_size_limit_bytes=2")
+		m.shows("")
 		began := time.Now()
 		m.stop()
 		if took := time.Since(began); took > 0 {

@@ -29,7 +29,7 @@ func (r *reading) Collect(values chan<- prometheus.Metric) {
 	}
 }
 
-type metrics struct{ quarantine, size, max, runway, complete *reading }
+type metrics struct{ quarantine, runway, complete *reading }
 
 func newMetrics(o *Options) *metrics {
 	gauge := func(name, help string) *reading {
@@ -43,13 +43,9 @@ func newMetrics(o *Options) *metrics {
 	return &metrics{
 		quarantine: gauge("penstock_publisher_quarantine_records",
 			"Records of this stream in the quarantine, counted up to 10,000. Every process counts all records, so take the largest number. Absent if the last count is older than 90 s."),
-		size: gauge("penstock_publisher_topic_size_bytes",
-			"Size of the messages in the topic, over all subscriptions. Absent without the right to manage the namespace."),
 		runway: gauge("penstock_publisher_oplog_runway_seconds",
 			"How far the oplog reaches back before the checkpoint. At 0 the change stream cannot continue, and the publisher scans the event store, unless penstock_publisher_oplog_complete is 1. Every process reports it. Absent without the right to read the oplog, and through a mongos."),
 		complete: gauge("penstock_publisher_oplog_complete",
 			"1 while the oplog still has the entry of the replica set's initiation: it has dropped nothing, so a short runway only means that it is young. 0 otherwise, and if the user may only read the server's status. Absent when the runway is."),
-		max: gauge("penstock_publisher_topic_size_limit_bytes",
-			"Size limit of the messages in the topic; beyond it the broker refuses every send. Absent without the right to manage the namespace."),
 	}
 }
