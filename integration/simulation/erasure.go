@@ -51,12 +51,16 @@ func (w *World) erase(ctx context.Context, f Fault) {
 	id, e := fmt.Sprint(writer, f.Way/16%p.Aggregates), erased{deleted: f.Way%2 == 0}
 	if p.Unreadable > 0 && f.Way%5 == 0 {
 		id, e.deleted = "broken-"+writer+"1", true
+	} else if copied := w.copied(); len(copied) > 0 && f.Way%2 == 0 {
+		id = copied[f.Way/16%len(copied)]
 	}
 	w.mu.Lock()
 	if _, again := w.erasures[id]; !again {
 		w.erasures[id] = e
 	}
 	w.mu.Unlock()
+	// The records of commands then have the id, and messages of the aggregate come late.
+	_ = w.command(ctx, virtual.Publisher, "republish", "--aggregate", id, "--yes", "--why", "simulation")
 	var operators sync.WaitGroup
 	for n := range 1 + f.Way/4%2 {
 		operators.Go(func() {
@@ -69,6 +73,22 @@ func (w *World) erase(ctx context.Context, f Fault) {
 		})
 	}
 	operators.Wait()
+}
+
+// copied are the aggregates of which findings and dead letters tell.
+func (w *World) copied() (ids []string) {
+	for _, d := range w.stores.Documents(stateDatabase, "findings") {
+		if id := text(d, "aggregateId"); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	letters, _ := w.bus.Messages(w.subscription()+"/$DeadLetterQueue", 0, math.MaxInt)
+	for _, m := range letters {
+		if id, _, ok := splitMessageID(m.MessageID); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // runErase deletes the events, if they are to be deleted, and runs the command.

@@ -55,6 +55,13 @@ const stateRestoration = "restore the state"
 // go to the quarantine, or for a reason of its own, so that they wait.
 const refusal = "refuse events"
 
+// failover is the kind of fault in which MongoDB loses its primary, and with it what no other
+// member has.
+const failover = "fail over"
+
+// lostRequests is the kind of fault in which writes of projectors do not reach MongoDB.
+const lostRequests = "lose requests"
+
 // lateness is the kind of fault in which MongoDB carries out writes late, also after their
 // process has crashed and its successor has written.
 const lateness = "write late"
@@ -109,7 +116,7 @@ var faultKinds = map[string]faultKind{
 	}},
 	// The primary loses its secondaries. Either they come back, or one of them becomes the
 	// primary, and what only the old one has is rolled back.
-	"fail over": {later: true, server: mongodb, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
+	failover: {later: true, server: mongodb, longest: 20 * time.Second, run: func(ctx context.Context, w *World, f Fault) {
 		server := w.mongodb(f)
 		_ = server.Isolate()
 		wait(ctx, f.For)
@@ -190,6 +197,11 @@ var faultKinds = map[string]faultKind{
 		commands := [][]string{{"insert"}, {"update"}, {"commitTransaction"}, {"findAndModify"}, {"renameCollection"}, {"delete"}, nil}
 		w.mongodb(f).FailCommands(mongoemu.CommandFault{
 			Commands: commands[f.Way%len(commands)], Times: 1 + f.Process, CloseConnection: true, AfterExecution: true,
+		})
+	}},
+	lostRequests: {alone: true, run: func(_ context.Context, w *World, f Fault) {
+		w.stores.FailCommands(mongoemu.CommandFault{
+			Commands: []string{"insert", "update", "delete", "commitTransaction"}, AppName: "penstock-projector", Times: 1 + f.Process, CloseConnection: true,
 		})
 	}},
 	"refuse API requests": {server: kubernetes, run: func(_ context.Context, w *World, f Fault) {

@@ -214,6 +214,9 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		for at := time.Duration(0); at < length; at += time.Duration(r.Int64N(int64(20 * time.Second))) {
 			p.Faults = append(p.Faults, Fault{At: at, For: time.Duration(r.Int64N(int64(15 * time.Second))), Kind: lateness, Process: r.IntN(6), Way: pick(r, lateToLedger, lateToWatermarks)})
 		}
+		for at := time.Duration(0); at < length; at += time.Duration(r.Int64N(int64(30 * time.Second))) {
+			p.Faults = append(p.Faults, Fault{At: at, For: time.Duration(r.Int64N(int64(8 * time.Second))), Kind: pick(r, failover, lostRequests), Server: mongodb, Process: r.IntN(3), Way: 1 + r.IntN(3)})
+		}
 	}
 	p.Wallets = rand.New(rand.NewPCG(seed, 0x77616c6c657473)).IntN(2) == 0
 	if r := rand.New(rand.NewPCG(seed, 0x636f7272656374)); p.Poison+p.Unreadable > 0 && r.IntN(2) == 0 {
