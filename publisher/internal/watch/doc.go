@@ -37,8 +37,7 @@
 // interruption. It ends when the server has not answered pings on another connection for
 // [Options.Silence]. If only the connection of the stream is dead, TCP keep-alive closes
 // it, or the request ends after [Options.CatchUp], which doubles each time that it was too
-// short. The first batches are small and grow while the server fills them. The liveness
-// probe gets heartbeats as long as the server answers pings. Meanwhile
+// short. The liveness probe gets heartbeats as long as the server answers pings. Meanwhile
 // penstock_publisher_stream_caught_up is 0, and the lag is measured from the cluster time of
 // the position.
 //

@@ -21,8 +21,9 @@ const (
 	// interval of post-batch tokens on an idle stream.
 	maxAwait = time.Second
 	// batchSize bounds the changes of a reply. 16 MiB bound it too. It is large enough to
-	// make round trips few, and small enough to spread the work.
-	batchSize = 4096
+	// make round trips few, and small enough that a server which searches a long oplog for
+	// rare changes answers soon: each answer moves the position.
+	batchSize = 1024
 	// keysBatchSize bounds the changes of a KeysOnly reply, because each of them costs a
 	// lookup.
 	keysBatchSize = 64
@@ -68,12 +69,11 @@ func pipeline(shape Shape) mongo.Pipeline {
 
 // Open opens a change stream that starts at from.
 func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (ChangeStream, error) {
-	limit := int32(batchSize)
+	size := int32(batchSize)
 	if shape == KeysOnly {
-		limit = keysBatchSize
+		size = keysBatchSize
 	}
-	sizer := newBatchSizer(limit)
-	opts := options.ChangeStream().SetMaxAwaitTime(maxAwait).SetBatchSize(sizer.size)
+	opts := options.ChangeStream().SetMaxAwaitTime(maxAwait).SetBatchSize(size)
 	switch {
 	case from.Token != nil:
 		opts.SetStartAfter(from.Token)
@@ -88,13 +88,12 @@ func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (Chan
 	if err != nil {
 		return nil, fmt.Errorf("start session: %w", err)
 	}
-	begun := time.Now()
 	stream, err := c.events.Watch(mongo.NewSessionContext(ctx, session), pipeline(shape), opts)
 	if err != nil {
 		session.EndSession(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("open change stream on %s.%s: %w", c.events.Database().Name(), c.events.Name(), err)
 	}
-	return &driverStream{stream: stream, session: session, sizer: sizer, opened: time.Since(begun)}, nil
+	return &driverStream{stream: stream, session: session, size: int(size)}, nil
 }
 
 // Ping checks that the primary answers.
@@ -128,17 +127,16 @@ func (c *Collection) Fetch(ctx context.Context, documentKey bson.Raw, inserted b
 type driverStream struct {
 	stream  *mongo.ChangeStream
 	session *mongo.Session
-	sizer   batchSizer
-	// opened is the time that opening took; 0 after the first batch has been read.
-	opened time.Duration
-	// full reports that the server filled the present batch.
+	size    int // of a full batch
+	// full reports that the server filled the present batch, so that it may have more changes
+	// ready.
 	full bool
 }
 
 // Next gives the rest of the driver's batch, up to the bounds of a chunk. It asks the
 // server only if the batch is used up.
 func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
-	asks, begun := s.stream.RemainingBatchLength() == 0, time.Now()
+	asks := s.stream.RemainingBatchLength() == 0
 	if !s.stream.TryNext(ctx) {
 		if err := s.stream.Err(); err != nil {
 			return Chunk{}, fmt.Errorf("read change stream: %w", err)
@@ -146,16 +144,10 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 		if s.stream.ID() == 0 {
 			return Chunk{}, errCursorClosed
 		}
-		s.opened = 0
 		return s.finish(Chunk{}), nil
 	}
 	if asks {
-		took := time.Since(begun)
-		if s.opened > 0 { // the reply that opened the stream held this batch
-			took, s.opened = s.opened, 0
-		}
-		s.full = s.sizer.replied(1+s.stream.RemainingBatchLength(), took)
-		s.stream.SetBatchSize(s.sizer.size)
+		s.full = 1+s.stream.RemainingBatchLength() >= s.size
 	}
 	chunk := Chunk{Changes: make([]bson.Raw, 0, min(s.stream.RemainingBatchLength()+1, chunkChanges))}
 	var slab mongox.Slab

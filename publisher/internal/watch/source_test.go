@@ -88,11 +88,11 @@ func TestBatchesOfTheDriverAreReadAsChunks(t *testing.T) {
 		`{"$changeStream":{"startAfter":{"_data":"8201"}}},` +
 		`{"$match":{"operationType":{"$in":["insert","update","replace","delete","drop","rename","dropDatabase","invalidate"]}}},` +
 		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1,"fullDocument":1}}],` +
-		`"cursor":{"batchSize":64},"readConcern":{"level":"majority"}}`
+		`"cursor":{"batchSize":1024},"readConcern":{"level":"majority"}}`
 	if got := s.Command(t, 0); got != open {
 		t.Errorf("opened by\n%s, want\n%s", got, open)
 	}
-	if got, want := s.Command(t, 1), `{"getMore":7,"collection":"events","batchSize":64,"maxTimeMS":1000}`; got != want {
+	if got, want := s.Command(t, 1), `{"getMore":7,"collection":"events","batchSize":1024,"maxTimeMS":1000}`; got != want {
 		t.Errorf("read by\n%s, want\n%s", got, want)
 	}
 }
@@ -246,7 +246,7 @@ func TestChunksShowHowFarBehindTheyAre(t *testing.T) {
 		at(reply("nextBatch", 7, "820000100000000001", insertOf("820000100000000001", 1)), 5010),
 		bson.D{{Key: "ok", Value: 1}},
 	)
-	stream, err := watch.NewCollection(events).Open(t.Context(), atStart, watch.Whole)
+	stream, err := watch.NewCollection(events).Open(t.Context(), atStart, watch.KeysOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
