@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -36,8 +35,6 @@ func (d *jsonDecoder) wrapper(key string, depth int) (bson.Type, error) {
 		t = d.objectIDWrapper()
 	case "$binary":
 		t = d.binaryWrapper()
-	case "$numberLong":
-		t = d.integerWrapper()
 	}
 	if t != 0 {
 		return t, nil
@@ -102,19 +99,6 @@ func (d *jsonDecoder) objectIDWrapper() bson.Type {
 		return 0
 	}
 	return bson.TypeObjectID
-}
-
-func (d *jsonDecoder) integerWrapper() bson.Type {
-	s, ok := d.wrapped("$numberLong")
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseInt(string(s), 10, 64)
-	if err != nil {
-		return 0
-	}
-	d.out = binary.LittleEndian.AppendUint64(d.out, uint64(n))
-	return bson.TypeInt64
 }
 
 // binaryWrapper reads {"$binary": {"base64": "…", "subType": "…"}}, in this order.
