@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Only sets the type of the aggregates' ids, as [event.Reader.Only] does.
@@ -24,20 +23,16 @@ func (r *Reader) LearnIDs(ctx context.Context) (event.IDKind, error) {
 	if kind := r.reader.IDKind(); kind != "" {
 		return kind, nil
 	}
-	cursor, err := r.events.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(oldestEvents).SetProjection(r.keyProjection()))
+	oldest := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(oldestEvents).SetProjection(r.keyProjection())
+	err := r.each(ctx, bson.D{}, oldest, func(document bson.Raw) bool {
+		ev, err := r.reader.ReadPosition(document)
+		if err == nil {
+			r.reader.Only(r.reader.KindOf(ev.RawAggregateID))
+		}
+		return err != nil
+	})
 	if err != nil {
 		return "", fmt.Errorf("read the oldest events of %s: %w", r.name(), err)
 	}
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	for cursor.Next(ctx) {
-		if ev, err := r.reader.ReadPosition(cursor.Current); err == nil {
-			kind := r.reader.KindOf(ev.RawAggregateID)
-			r.reader.Only(kind)
-			return kind, nil
-		}
-	}
-	if err := cursor.Err(); err != nil {
-		return "", fmt.Errorf("read the oldest events of %s: %w", r.name(), err)
-	}
-	return "", nil
+	return r.reader.IDKind(), nil
 }

@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // missingBytes is the approximate size at which one call of Missing stops.
@@ -25,26 +24,23 @@ func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, l
 	if r.collated.Load() {
 		opts.SetLimit(0) // The limit would count events of other aggregates.
 	}
-	cursor, err := r.events.Find(ctx, r.between(ev.RawAggregateID, from, to), opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}))
-	if err != nil {
-		return nil, r.wrap(err, ev, from, to)
-	}
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	for size := 0; size < missingBytes && len(events) < limit && cursor.Next(ctx); {
-		found, err := r.Read(bytes.Clone(cursor.Current))
-		if found.AggregateID != ev.AggregateID {
-			continue // A collation of the collection matches other aggregates, too.
-		}
-		if err != nil {
+	size := 0
+	err = r.each(ctx, r.between(ev.RawAggregateID, from, to), opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}), func(document bson.Raw) bool {
+		found, err := r.Read(bytes.Clone(document))
+		switch {
+		case found.AggregateID != ev.AggregateID: // a collation of the collection matches other aggregates, too
+			return true
+		case err != nil:
 			r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
 				Msg("event in the event store breaks the contract; its aggregate cannot continue")
-			break
+			return false
 		}
 		size += len(found.Document)
 		events = append(events, &found)
-	}
-	if err := cursor.Err(); err != nil {
-		return nil, r.wrap(err, ev, from, to)
+		return size < missingBytes && len(events) < limit
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read events %d to %d of aggregate %q: %w", from, to, ev.AggregateID, err)
 	}
 	return events, nil
 }
@@ -60,8 +56,4 @@ func (r *Reader) Whole(ctx context.Context, ev *event.Event) (*event.Event, erro
 		return nil, fmt.Errorf("read event %d of aggregate %q: %w", ev.EventID, ev.AggregateID, ErrNotFound)
 	}
 	return events[0], nil
-}
-
-func (r *Reader) wrap(err error, ev *event.Event, from, to int64) error {
-	return fmt.Errorf("read events %d to %d of aggregate %q: %w", from, to, ev.AggregateID, err)
 }

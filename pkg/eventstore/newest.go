@@ -7,8 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Newest gives the highest event id of an aggregate, or the id before the first event if the
@@ -19,24 +17,20 @@ func (r *Reader) Newest(ctx context.Context, aggregateID string) (int64, error) 
 	if err != nil || !ok {
 		return r.fields.FirstEventID - 1, err
 	}
-	explain := func(err error) error {
-		return fmt.Errorf("read the newest event of %s in %s: %w", aggregateID, r.name(), err)
-	}
-	cursor, err := r.events.Find(ctx, r.between(id, math.MinInt64, math.MaxInt64),
-		options.Find().SetSort(bson.D{{Key: r.fields.EventID, Value: -1}}).SetProjection(r.keyProjection()).SetBatchSize(1))
+	newest := r.fields.FirstEventID - 1
+	err = r.each(ctx, r.between(id, math.MinInt64, math.MaxInt64),
+		options.Find().SetSort(bson.D{{Key: r.fields.EventID, Value: -1}}).SetProjection(r.keyProjection()).SetBatchSize(1), func(document bson.Raw) bool {
+			ev, err := r.reader.ReadPosition(document)
+			found := err == nil && ev.AggregateID == aggregateID
+			if found {
+				newest = ev.EventID
+			}
+			return !found
+		})
 	if err != nil {
-		return 0, explain(err)
+		return 0, fmt.Errorf("read the newest event of %s in %s: %w", aggregateID, r.name(), err)
 	}
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	for cursor.Next(ctx) {
-		if ev, err := r.reader.ReadPosition(cursor.Current); err == nil && ev.AggregateID == aggregateID {
-			return ev.EventID, nil
-		}
-	}
-	if err := cursor.Err(); err != nil {
-		return 0, explain(err)
-	}
-	return r.fields.FirstEventID - 1, nil
+	return newest, nil
 }
 
 // between selects the events from ≤ eventId ≤ to of an aggregate. An array has each of its

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 var (
@@ -88,4 +89,20 @@ func (r *Reader) OperationTime(ctx context.Context) (bson.Timestamp, error) {
 }
 
 // name is the collection's name, for errors.
+// each calls visit with every document that a query finds, until visit returns false. The bytes
+// of a document are valid only during its visit.
+func (r *Reader) each(ctx context.Context, filter bson.D, opts *options.FindOptionsBuilder, visit func(bson.Raw) bool) error {
+	cursor, err := r.events.Find(ctx, filter, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
+	for cursor.Next(ctx) {
+		if !visit(cursor.Current) {
+			return nil
+		}
+	}
+	return cursor.Err()
+}
+
 func (r *Reader) name() string { return r.events.Database().Name() + "." + r.events.Name() }

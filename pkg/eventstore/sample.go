@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Sample calls visit for the n oldest events by _id and then for the n newest that are not
@@ -25,23 +24,18 @@ func (r *Reader) Sample(ctx context.Context, n int, visit func(*event.Event)) (b
 
 // visit reads n events in the order of their _id and gives the last _id.
 func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit func(*event.Event)) (last bson.RawValue, broken int, err error) {
-	cursor, err := r.events.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: order}}).SetLimit(int64(n)))
-	if err != nil {
-		return last, 0, fmt.Errorf("find events: %w", err)
-	}
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	for cursor.Next(ctx) {
-		id := cursor.Current.Lookup("_id")
+	err = r.each(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: order}}).SetLimit(int64(n)), func(document bson.Raw) bool {
+		id := document.Lookup("_id")
 		last = bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)}
-		ev, err := r.reader.Read(cursor.Current)
-		if err != nil {
+		if ev, err := r.reader.Read(document); err == nil {
+			visit(&ev)
+		} else {
 			broken++
-			continue
 		}
-		visit(&ev)
+		return true
+	})
+	if err != nil {
+		err = fmt.Errorf("read events: %w", err)
 	}
-	if err := cursor.Err(); err != nil {
-		return last, broken, fmt.Errorf("read events: %w", err)
-	}
-	return last, broken, nil
+	return last, broken, err
 }
