@@ -109,7 +109,7 @@ func storedEventsAreSentAgain(t *testing.T) {
 	s.steps(
 		step{"publisher republish --yes", 2, ""},
 		step{"publisher republish --aggregate=z --yes", 1, ""},
-		step{"publisher republish --aggregate=a", 1, "send 5 events (aggregate a; 0 that break the contract are left out)"},
+		step{"publisher republish --aggregate=a", 1, "send 5 events (aggregate \"a\"; 0 that break the contract are left out)"},
 		step{"publisher republish --aggregate=a --yes", 0, "5 of 5 events sent\n"},
 	)
 	s.await("15 messages", func() bool { return s.published() == 15 })
