@@ -147,6 +147,13 @@ func eventStoreThatCountsFromZeroIsRead(t *testing.T) {
 	if stdout, _ := s.projectorCommand(0, path, "--first-event-id=0", "explain", "--projection=counts", "--aggregate=y"); !strings.Contains(stdout, "before event 0 there is no document") {
 		t.Errorf("explain says %s", stdout)
 	}
+
+	// Over an empty event store the setting could be wrong: what lacks an event 0 says so.
+	s.insert(counted("z", 1, one))
+	s.await("an aggregate that begins at 1", func() bool {
+		stdout, _ := s.projectorCommand(0, path, "--first-event-id=0", "parked", "list", "--output=json")
+		return strings.Contains(stdout, "set PENSTOCK_FIRST_EVENT_ID=1")
+	})
 }
 
 // TestFirstEventThatContradictsIsRefused starts services over an empty event store, which cannot

@@ -131,7 +131,7 @@ func (b *batch) parkRest(ctx context.Context, units []*unit) {
 		case u.held:
 			u.cause = &projection.Error{
 				Projection: u.Projection, AggregateID: u.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing,
-				Err: errors.New("neither the topic nor the event store has the event"),
+				Err: notStored(u.watermark + 1),
 			}
 			parking = append(parking, u)
 		case u.trouble == nil:

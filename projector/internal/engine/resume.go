@@ -47,8 +47,13 @@ type Resumed struct {
 	Interrupted bool
 }
 
-// errNotStored says that the event store lacks an event.
-var errNotStored = errors.New("the event store does not have the event")
+// notStored says that the event store lacks an event.
+func notStored(eventID int64) error {
+	if eventID == 0 {
+		return errors.New("the event store does not have the event: if the ids of its aggregates begin at 1, set PENSTOCK_FIRST_EVENT_ID=1 for the publisher and the projector")
+	}
+	return errors.New("the event store does not have the event")
+}
 
 // errMoved says that another writer has moved the watermark.
 var errMoved = errors.New("another process has changed the read model")
@@ -98,7 +103,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	}
 	events, cause := b.readHistory(ctx, u, s)
 	if cause == nil && len(events) == 0 {
-		cause = &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing, Err: errNotStored}
+		cause = &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: projection.ReasonMissing, Err: notStored(u.watermark + 1)}
 	}
 	if cause != nil {
 		return b.stopped(ctx, u, s, cause)
@@ -201,7 +206,7 @@ func (b *batch) readHistory(ctx context.Context, u *unit, s Suspended) ([]*event
 	case from == u.FirstEvent() && len(events) > 0 && s.Final:
 		cause.Reason, cause.Err = projection.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", events[0].EventID)
 	default:
-		cause.Reason, cause.Err = projection.ReasonMissing, errNotStored
+		cause.Reason, cause.Err = projection.ReasonMissing, notStored(cause.EventID)
 	}
 	return nil, cause
 }
