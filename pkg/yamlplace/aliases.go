@@ -7,44 +7,31 @@ import (
 )
 
 // maxRepeated bounds the values that the aliases of a file repeat. Twenty-five lines can
-// repeat 33 million values, because each line can name the one before it twice.
+// repeat 33 million values, because each line can name the one before it twice. An alias
+// within the value that it repeats has no end.
 const maxRepeated = 100_000
 
 // repeated counts the values that the aliases of a file repeat.
-type repeated struct {
-	// values are the sizes of the values with an anchor. An alias names a value before it, or
-	// one that contains it and that is not here yet.
-	values map[*yaml.Node]int
-	total  int
-	// mistake is the first mistake about an alias. It ends the count.
-	mistake *Mistake
-}
+type repeated int
 
-// count returns the number of values in a node, including those that aliases repeat.
-func (r *repeated) count(node *yaml.Node) int {
+// count adds the values that aliases repeat in a node. alias is the one that repeats the node,
+// nil if none does. count returns a mistake if there are more than maxRepeated.
+func (r *repeated) count(node, alias *yaml.Node) *Mistake {
 	if node.Kind == yaml.AliasNode {
-		n, complete := r.values[node.Alias]
-		r.total += n
-		switch {
-		case !complete:
-			r.refuse(node, "the alias *%s is within the value &%s that it repeats: write the value without it", node.Value, node.Value)
-		case r.total > maxRepeated:
-			r.refuse(node, "with the alias *%s, the aliases of the file repeat more than %d values: write fewer aliases of values that contain aliases", node.Value, maxRepeated)
+		if alias == nil {
+			alias = node
 		}
-		return n
+		return r.count(node.Alias, alias)
 	}
-	n := 1
+	if alias != nil {
+		if *r++; *r > maxRepeated {
+			return &Mistake{Line: alias.Line, Column: alias.Column, Message: fmt.Sprintf("with the alias *%s, the aliases of the file repeat more than %d values: write fewer aliases of values that contain aliases, and none within its own value", alias.Value, maxRepeated)}
+		}
+	}
 	for _, child := range node.Content {
-		if n += r.count(child); r.mistake != nil {
-			return n
+		if mistake := r.count(child, alias); mistake != nil {
+			return mistake
 		}
 	}
-	if node.Anchor != "" {
-		r.values[node] = n
-	}
-	return n
-}
-
-func (r *repeated) refuse(node *yaml.Node, format string, args ...any) {
-	r.mistake = &Mistake{Line: node.Line, Column: node.Column, Message: fmt.Sprintf(format, args...)}
+	return nil
 }

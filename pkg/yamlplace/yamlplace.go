@@ -32,7 +32,7 @@ var prefix = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 func Documents(data []byte) iter.Seq2[*yaml.Node, *Mistake] {
 	return func(yield func(*yaml.Node, *Mistake) bool) {
 		decoder := yaml.NewDecoder(bytes.NewReader(data))
-		aliases := repeated{values: map[*yaml.Node]int{}}
+		var aliases repeated
 		for {
 			document := new(yaml.Node)
 			switch err := decoder.Decode(document); {
@@ -42,8 +42,8 @@ func Documents(data []byte) iter.Seq2[*yaml.Node, *Mistake] {
 				yield(nil, find(data, err))
 				return
 			}
-			if aliases.count(document); aliases.mistake != nil {
-				yield(nil, aliases.mistake)
+			if mistake := aliases.count(document, nil); mistake != nil {
+				yield(nil, mistake)
 				return
 			}
 			if !yield(document, nil) {
