@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/user"
 	"strings"
+
+	"github.com/mattn/go-isatty"
 )
 
 // Change are the flags of a command that changes something. Embed it. If the command's
@@ -94,13 +96,7 @@ func IsTerminal(w io.Writer) bool {
 
 // Terminal returns file if it is a terminal, otherwise nil.
 func Terminal(file *os.File) io.Reader {
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
-	}
-	// A process without input often has the null device as stdin, which looks like a
-	// terminal.
-	if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
+	if !isatty.IsTerminal(file.Fd()) {
 		return nil
 	}
 	return file
