@@ -35,6 +35,9 @@ func (a *archiver) archive(ctx context.Context) {
 	document, c := w.event(id, snapshot)
 	w.store(ctx, []any{document}, []commit{c})
 	pauses := []time.Duration{time.Duration(a.random.Int64N(int64(20 * time.Second))), time.Duration(a.random.Int64N(int64(5 * time.Second)))}
+	if a.random.IntN(2) == 0 {
+		pauses[0] = 0 // before the projectors have applied them
+	}
 	a.deleting.Go(func() {
 		wait(ctx, pauses[0])
 		if ctx.Err() != nil {

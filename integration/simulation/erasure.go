@@ -150,7 +150,7 @@ func (w *World) eraseAgain(ctx context.Context) {
 }
 
 // dropUnknownBuilds removes by hand what the command names as left and no other command removes: a
-// collection of a build that the catalog has lost, because the state was restored.
+// collection, or the parts, of a generation that the catalog has lost, because the state was restored.
 func (w *World) dropUnknownBuilds(ctx context.Context) {
 	if !slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == stateRestoration }) {
 		return
@@ -162,6 +162,10 @@ func (w *World) dropUnknownBuilds(ctx context.Context) {
 		if strings.Contains(name, ".generation-") && !slices.ContainsFunc(w.stores.Documents(stateDatabase, "projections"), known) {
 			_ = models.Collection(name).Drop(ctx)
 		}
+	}
+	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
+		known := bson.A{number(entry, "live", "generation"), number(entry, "building", "generation")}
+		_, _ = models.Collection("watermarks").DeleteMany(ctx, bson.D{{Key: "_id.projection", Value: text(entry, "_id")}, {Key: "_id.generation", Value: bson.D{{Key: "$nin", Value: known}}}})
 	}
 }
 
