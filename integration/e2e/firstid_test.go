@@ -61,6 +61,7 @@ func eventStoreThatCountsFromZeroIsRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"explain", "--projection=counts", "--aggregate=a"},
 		{"projections", "rebuild", "counts", "--yes", "--why=tested"},
+		{"verify"},
 		{"diff", s.projectionsFile(string(s.workload.Projections))},
 	} {
 		if out, err := s.Projector(t.Context(), append([]string{path}, args...)...); err != nil || out.Status == 0 || !strings.Contains(string(out.Stderr), why) {

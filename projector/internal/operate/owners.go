@@ -107,7 +107,7 @@ func ExplainOwner(err error) error {
 	}
 	command := "projector owners release --why TEXT " + strings.Join(release, " ")
 	if c := conflict.Conflicts[0]; c.Kind == ownedFields && len(conflict.Conflicts) == 1 {
-		return fmt.Errorf("read models are folded by other settings of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events have changed, or if they need a uuidRepresentation that was not set before, release the record in collection %s and rebuild the projections: %s", c, catalog.OwnersName, command)
+		return fmt.Errorf("read models are folded by other settings of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events need the present settings, release the record in collection %s and rebuild the projections: %s", c, catalog.OwnersName, command)
 	}
 	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; a collection that another projection has left is free after \"projector projections drop\"; to take the names over with their data instead, stop the other pipeline permanently and release the records in collection %s: %s", err, catalog.OwnersName, command)
 }

@@ -77,6 +77,9 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 	if err != nil {
 		return e.refuseProjections(err)
 	}
+	if _, err := s.events(ctx); err != nil {
+		return err
+	}
 	entries, err := s.entries(ctx)
 	if err != nil {
 		return err

@@ -161,7 +161,7 @@ func ExplainPipeline(err error) error {
 		return err
 	}
 	if len(other.Differences) == 1 && other.Differences[0].Field == checkpoint.FirstEventIDField {
-		return fmt.Errorf("%w; set PENSTOCK_FIRST_EVENT_ID as recorded, or, if the events have new ids, run with this configuration: publisher checkpoint release --why TEXT", err)
+		return fmt.Errorf("%w; if the events of each aggregate are numbered from the id that is set now, run with this configuration: publisher checkpoint release --why TEXT; otherwise set PENSTOCK_FIRST_EVENT_ID as recorded", err)
 	}
 	drain := ""
 	if slices.ContainsFunc(other.Differences, func(d checkpoint.Difference) bool { return d.Field == checkpoint.SessionModeField }) {
