@@ -25,6 +25,7 @@ type Events interface {
 	Split(ctx context.Context, n int) ([]eventstore.Position, error)
 	Count(ctx context.Context) (int64, error)
 	OperationTime(ctx context.Context) (bson.Timestamp, error)
+	CheckFirstID(ctx context.Context) error
 }
 
 var _ Events = (*eventstore.Reader)(nil)

@@ -453,6 +453,19 @@ func TestVerificationFailsWithoutTheIndex(t *testing.T) {
 	}
 }
 
+// TestJobsRefuseOtherFirstIDs checks that a job writes no read model without its first event: the
+// event store can have been empty when the process started.
+func TestJobsRefuseOtherFirstIDs(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, keepingYAML, stored{aggregate: "a", id: 0, kind: "Set"}, stored{aggregate: "a", id: 1, kind: "Add"})
+	for _, kind := range []job.Kind{job.Build, job.Reconcile, job.Verify} {
+		_, _, err := w.verifiers().Plan(t.Context(), job.Job{ID: "j", Kind: kind, Projection: "orders", Generation: 2})
+		if !errors.Is(err, eventstore.ErrFirstID) || reflect.TypeOf(err) != reflect.TypeOf(job.Permanent(nil)) {
+			t.Errorf("%s: the plan ended with %T: %v", kind, err, err)
+		}
+	}
+}
+
 // TestVerificationContinuesFromTheSavedPosition stops each range at its saves, and does it again
 // after its end, like the successor of a process that died then. The counts are those of one
 // uninterrupted pass.

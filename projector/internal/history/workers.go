@@ -98,6 +98,10 @@ func (w *Workers) plan(ctx context.Context, j job.Job) (spans []span, total int6
 	if err != nil {
 		return nil, 0, err
 	}
+	// The event store can have been empty at the start.
+	if err := w.Events.CheckFirstID(ctx); err != nil {
+		return nil, 0, err
+	}
 	verifies, err := verifies(j)
 	if err != nil {
 		return nil, 0, err
