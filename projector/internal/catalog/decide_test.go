@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
@@ -215,113 +214,6 @@ func TestUndeclaredProjections(t *testing.T) {
 	if got := catalog.Undeclared(entries, []catalog.Registration{podWith("b")}); !slices.Equal(got, []string{"old"}) {
 		t.Errorf("undeclared are %v", got)
 	}
-}
-
-// Pods with different files start and stop in any order. Builds succeed, fail or are
-// cancelled by an operator. Once pods no longer start or stop, the catalog stops
-// changing. If all pods declare the same definition then, it is live or being built,
-// unless an operator has cancelled its build. No generation's number is given twice, even
-// if the catalog is lost, and the live generation of a lost catalog is adopted.
-func TestDecisionsConverge(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var entry *catalog.Entry
-		alive := map[string]catalog.Registration{}
-		given := map[int64]bool{}
-		// found is what the database of the read models has. The catalog can be lost.
-		var found catalog.Found
-		decide := func(hash string) bool {
-			changes := catalog.Decide(catalog.View{
-				Pipeline: "p", Entries: entriesOf(entry), Declares: []catalog.Declared{users(hash)},
-				Alive: registrations(alive), Empty: rapid.Bool().Draw(t, "empty"),
-				Found: map[string]catalog.Found{"users": found},
-			}, by)
-			if len(changes) == 0 {
-				return false
-			}
-			before := entry
-			entry = changes[0].New
-			if before != nil && before.Live != nil && entry.Live == nil {
-				t.Fatalf("a decision has taken the live generation away: %s, %s", say(before), say(entry))
-			}
-			if b := entry.Building; b != nil && (before == nil || before.Building == nil || before.Building.Generation != b.Generation) {
-				if given[b.Generation] {
-					t.Fatalf("generation %d was given twice", b.Generation)
-				}
-				given[b.Generation] = true
-			}
-			if before == nil && found.Adoptable > 0 && (entry.Live == nil || entry.Live.Generation != found.Adoptable) {
-				t.Fatalf("generation %d was not adopted: %s", found.Adoptable, say(entry))
-			}
-			found.Used = max(found.Used, entry.Generations)
-			return true
-		}
-		decideAll := func() (changed bool) {
-			for _, r := range registrations(alive) {
-				changed = decide(r.Declares[0].Hash) || changed
-			}
-			return changed
-		}
-		for range rapid.IntRange(0, 30).Draw(t, "steps") {
-			hash := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "hash")
-			switch rapid.IntRange(0, 7).Draw(t, "step") {
-			case 0, 1:
-				alive[hash] = podWith(hash)
-				decide(hash)
-			case 2:
-				delete(alive, hash)
-			case 3:
-				if entry != nil && entry.Building != nil && entry.Building.State == catalog.Building {
-					entry = in(entry, catalog.Promoting)
-				}
-			case 4:
-				if entry != nil && entry.Building != nil {
-					if entry.Building.State == catalog.Promoting {
-						entry = catalog.Promote(entry, by)
-					} else {
-						entry = catalog.Fail(entry, "no reason", by)
-					}
-				}
-			case 5:
-				decideAll()
-			case 6:
-				if entry != nil && entry.Building != nil && entry.Building.State != catalog.Promoting {
-					entry = givenUp(t, entry)
-				}
-			case 7:
-				found.Adoptable = 0
-				if entry != nil && entry.Live != nil {
-					found.Adoptable = entry.Live.Generation
-				}
-				entry = nil
-			}
-		}
-		if entry != nil && entry.Building != nil && entry.Building.State == catalog.Promoting {
-			entry = catalog.Promote(entry, by)
-		}
-		for round := 0; decideAll(); round++ {
-			if round > 5 {
-				t.Fatalf("the pods %v do not agree: %s", alive, say(entry))
-			}
-		}
-		if len(alive) == 1 {
-			for hash := range alive {
-				if entry.Wanted() != hash && !entry.HasGivenUp(hash) {
-					t.Fatalf("all pods declare %s, and the catalog wants %s", hash, say(entry))
-				}
-			}
-		}
-	})
-}
-
-func registrations(alive map[string]catalog.Registration) []catalog.Registration {
-	var all []catalog.Registration
-	for _, hash := range []string{"a", "b", "c"} {
-		if r, ok := alive[hash]; ok {
-			all = append(all, r)
-		}
-	}
-	return all
 }
 
 func TestHistoryIsBounded(t *testing.T) {
