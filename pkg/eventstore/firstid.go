@@ -19,10 +19,13 @@ var ErrFirstID = errors.New("event ids begin elsewhere")
 const endAggregates = 3
 
 // CheckFirstID fails with [ErrFirstID] if most of some aggregates at both ends of the index begin at
-// 0 although [event.Fields.FirstEventID] is 1, or at 1 although it is 0. A single aggregate that
-// begins elsewhere is a mistake that does not concern the others. CheckFirstID checks nothing if
-// the index is missing.
+// 0 although [event.Fields.FirstEventID] is 1. A single aggregate that begins at 0 is a mistake that
+// does not concern the others. CheckFirstID checks nothing if the first id is 0, because the events
+// before an event 1 can be archived, or if the index is missing.
 func (r *Reader) CheckFirstID(ctx context.Context) error {
+	if r.fields.FirstEventID == 0 {
+		return nil
+	}
 	index, exists, err := r.index(ctx)
 	if errors.Is(err, ErrIndex) || err == nil && !exists {
 		return nil
@@ -61,15 +64,15 @@ func (r *Reader) CheckFirstID(ctx context.Context) error {
 			case err != nil && !errors.Is(err, mongo.ErrNoDocuments):
 				return fmt.Errorf("look for the first events in %s: %w", r.name(), err)
 			case !readable: // it begins neither at 0 nor at 1
-			case id == r.fields.FirstEventID:
-				elsewhere--
-			default:
+			case id == 0:
 				elsewhere++
+			default:
+				elsewhere--
 			}
 		}
 	}
 	if elsewhere <= 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: set PENSTOCK_FIRST_EVENT_ID to %d for the publisher and the projector, because the events of each aggregate are numbered from %[3]d", r.name(), ErrFirstID, 1-r.fields.FirstEventID)
+	return fmt.Errorf("%s: %w: set PENSTOCK_FIRST_EVENT_ID to 0 for the publisher and the projector, because the events of each aggregate are numbered from 0", r.name(), ErrFirstID)
 }

@@ -50,7 +50,7 @@ type Resumed struct {
 // notStored says that the event store lacks an event.
 func notStored(eventID int64) error {
 	if eventID == 0 {
-		return errors.New("the event store does not have the event: if the ids of its aggregates begin at 1, set PENSTOCK_FIRST_EVENT_ID=1 for the publisher and the projector")
+		return errors.New("the event store does not have the event: if the events of all aggregates are numbered from 1, set PENSTOCK_FIRST_EVENT_ID=1 for the publisher and the projector")
 	}
 	return errors.New("the event store does not have the event")
 }
