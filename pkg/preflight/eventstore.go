@@ -22,7 +22,7 @@ func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database
 	}
 	if err == nil && found.Exists {
 		if first := history.CheckFirstID(ctx); errors.Is(first, eventstore.ErrFirstID) {
-			r.Fail("event store, first ids", first.Error(), "set PENSTOCK_FIRST_EVENT_ID as the text says")
+			r.Fail("event store, first ids", first.Error(), "set PENSTOCK_FIRST_EVENT_ID as the text says, before anything else")
 		}
 	}
 	switch {

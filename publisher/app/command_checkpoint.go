@@ -232,10 +232,14 @@ func (c *checkpointReleaseCommand) runOn(ctx context.Context, e *environment, s 
 		return nil
 	}
 	other := &checkpoint.OtherPipelineError{Stream: stream, Differences: differences}
-	return e.change(ctx, s, c.Change, "release to this pipeline: "+other.Error(), func(ctx context.Context) (map[string]int64, error) {
+	err = e.change(ctx, s, c.Change, "release to this pipeline: "+other.Error(), func(ctx context.Context) (map[string]int64, error) {
 		releasing, cancel := mongox.Timeout(ctx, attemptTimeout)
 		defer cancel()
 		store := checkpoint.NewStore(checkpoint.Checkpoints(s.state), stream, checkpoint.Options{})
 		return map[string]int64{"epoch": read.Epoch + 1}, mongox.Explain(releasing, store.Release(releasing, read, c.Person(), here))
 	})
+	if err == nil {
+		fmt.Fprintf(e.stdout, "checkpoint %s belongs to this pipeline now\n", stream)
+	}
+	return err
 }

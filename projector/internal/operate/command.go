@@ -20,7 +20,7 @@ import (
 // struct whose fields are commands.
 type commands struct {
 	Run         runCommand          `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
-	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone. It connects to nothing unless --connect is set. Exits with status 2 if something is wrong, and with status 1 if something is most likely a mistake."`
+	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone. It connects to nothing unless --connect is set. Exits with status 2 if something is wrong, and, for files, with status 1 if something is most likely a mistake."`
 	Test        testCommand         `cmd:"" help:"Run the tests of projections, *_test.yaml, without any server. Exits with status 1 if one fails."`
 	Schema      schemaCommand       `cmd:"" help:"Print the JSON Schema of a file of projections, or of their tests, for editors."`
 	Infer       inferCommand        `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`

@@ -52,7 +52,7 @@ func (s *stored) checkFields(ctx context.Context, pipeline string) error {
 	name := catalog.OwnedName{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
 	_, err := catalog.CheckNames(ctx, []catalog.Place{{Owners: catalog.Owners(s.ReadModels), Names: []catalog.OwnedName{name}}})
 	if conflict, ok := errors.AsType[*catalog.ConflictError](err); ok {
-		return fmt.Errorf("the projectors read the events by other settings: %v; set the variables as recorded", conflict.Conflicts[0])
+		return fmt.Errorf("the projectors read the events by other settings: %v; set the variables as recorded, or, if the stored events need the present settings, restart the projectors with them", conflict.Conflicts[0])
 	}
 	return mongox.Explain(ctx, err)
 }
@@ -107,7 +107,7 @@ func ExplainOwner(err error) error {
 	}
 	command := "projector owners release --why TEXT " + strings.Join(release, " ")
 	if c := conflict.Conflicts[0]; c.Kind == ownedFields && len(conflict.Conflicts) == 1 {
-		return fmt.Errorf("read models are folded by other settings of the events' fields: %v; set the variables as recorded, because the read models would become different ones; if the stored events need the present settings, release the record in collection %s and rebuild the projections: %s", c, catalog.OwnersName, command)
+		return fmt.Errorf("read models are folded by other settings of the events' fields: %v; if the stored events need the present settings, release the record in collection %s and rebuild the projections: %s; otherwise set the variables as recorded", c, catalog.OwnersName, command)
 	}
 	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; a collection that another projection has left is free after \"projector projections drop\"; to take the names over with their data instead, stop the other pipeline permanently and release the records in collection %s: %s", err, catalog.OwnersName, command)
 }
