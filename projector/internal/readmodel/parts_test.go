@@ -207,11 +207,12 @@ func testParts(t *testing.T, db database) {
 }
 
 // TestLargeDocuments checks that only the part is refused with which a document would be
-// larger than MongoDB's limit. It runs before the parallel tests: beside them, the race detector
-// needs longer for so many bytes than a write may take.
+// larger than MongoDB's limit. It runs before the parallel tests, and with more time: the race
+// detector needs longer for so many bytes than a write may take.
 func TestLargeDocuments(t *testing.T) {
 	db := onMongo(server.Database(t))
 	s := newTestStore(t, db)
+	s.timeout = 5 * time.Minute
 	large := strings.Repeat("x", 9<<20)
 	s.apply(t, model.Applied, partWrite(viewUnit("a"), model.State{}, 1, partWith(large, to("k", 1))))
 	// The parts of a group may be larger than what one transaction reads.

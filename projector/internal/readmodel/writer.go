@@ -50,8 +50,9 @@ type Writer struct {
 	kinds *poll.Pool
 	// turns are the collections of views in which a transaction runs.
 	turns turns
-	// changedBytes bounds the documents that a transaction changes.
+	// changedBytes bounds the documents that a transaction changes, and timeout a group commit.
 	changedBytes int
+	timeout      time.Duration
 	// nearLimit limits the lines about view documents near a limit.
 	nearLimit obs.Repeats
 	// took is how long group commits have taken.
@@ -71,7 +72,7 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer {
 }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers), changedBytes: changedBytes, took: health.NewRecent(SlowWrite)}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), logger: o.Logger, kinds: poll.NewPool(idleWorkers), changedBytes: changedBytes, timeout: groupTimeout, took: health.NewRecent(SlowWrite)}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
@@ -106,7 +107,7 @@ func (w *Writer) Write(ctx context.Context, writes []model.Write) ([]model.Writt
 // commit makes a group commit: operations on distinct documents of one collection.
 // Operations of different kinds are independent and run concurrently.
 func (w *Writer) commit(ctx context.Context, collection string, operations []model.Write) []model.Written {
-	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
+	ctx, cancel := mongox.Timeout(ctx, w.timeout)
 	defer cancel()
 	start := time.Now()
 	results := make([]model.Written, len(operations))
