@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -173,7 +174,11 @@ func (s *Store) end(ctx context.Context, j Job, state State, reason string, from
 
 // ended logs the end of a job, and deletes its ranges and the oldest jobs of its kind.
 func (s *Store) ended(ctx context.Context, j Job) {
-	s.options.Logger.Info().Str("job", j.ID).Str("kind", string(j.Kind)).Str("projection", j.Projection).
+	level := zerolog.InfoLevel
+	if j.State == Failed {
+		level = zerolog.WarnLevel
+	}
+	s.options.Logger.WithLevel(level).Str("job", j.ID).Str("kind", string(j.Kind)).Str("projection", j.Projection).
 		Int64("generation", j.Generation).Str("state", string(j.State)).Str("reason", j.Reason).Msg("job ended")
 	if j.State != Failed {
 		// A failed job keeps its ranges, so that it can be resumed from them.
