@@ -77,9 +77,6 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 	if err != nil {
 		return e.refuseProjections(err)
 	}
-	if _, err := s.events(ctx); err != nil {
-		return err
-	}
 	entries, err := s.entries(ctx)
 	if err != nil {
 		return err
