@@ -52,7 +52,7 @@ func (s *stored) checkFields(ctx context.Context, pipeline string) error {
 	name := catalog.OwnedName{Kind: ownedFields, Name: pipeline, Owner: fieldsOf(&s.environment.Config)}
 	_, err := catalog.CheckNames(ctx, []catalog.Place{{Owners: catalog.Owners(s.ReadModels), Names: []catalog.OwnedName{name}}})
 	if conflict, ok := errors.AsType[*catalog.ConflictError](err); ok {
-		return fmt.Errorf("the projectors read the events by other settings: %v; set the variables as recorded; if the stored events need the present settings, start the projectors with them, and follow what they say", conflict.Conflicts[0])
+		return fmt.Errorf("the projectors read the events by other settings: %v; set the variables as recorded; if the stored events need the present settings, start the projectors with those first: their error names the record to release", conflict.Conflicts[0])
 	}
 	return mongox.Explain(ctx, err)
 }
