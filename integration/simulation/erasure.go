@@ -59,7 +59,7 @@ func (w *World) erase(ctx context.Context, f Fault) {
 		w.erasures[id] = e
 	}
 	w.mu.Unlock()
-	// The records of commands then have the id, and messages of the aggregate come late.
+	// So the records of commands have the id, and messages of the aggregate come late.
 	_ = w.command(ctx, virtual.Publisher, "republish", "--aggregate", id, "--yes", "--why", "simulation")
 	var operators sync.WaitGroup
 	for n := range 1 + f.Way/4%2 {
@@ -75,7 +75,7 @@ func (w *World) erase(ctx context.Context, f Fault) {
 	operators.Wait()
 }
 
-// copied are the aggregates of which findings and dead letters tell.
+// copied returns the aggregates that findings and dead letters name.
 func (w *World) copied() (ids []string) {
 	for _, d := range w.stores.Documents(stateDatabase, "findings") {
 		if id := text(d, "aggregateId"); id != "" {

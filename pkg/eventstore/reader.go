@@ -88,7 +88,6 @@ func (r *Reader) OperationTime(ctx context.Context) (bson.Timestamp, error) {
 	return *at, nil
 }
 
-// name is the collection's name, for errors.
 // each calls visit with every document that a query finds, until visit returns false. The bytes
 // of a document are valid only during its visit.
 func (r *Reader) each(ctx context.Context, filter bson.D, opts *options.FindOptionsBuilder, visit func(bson.Raw) bool) error {
@@ -105,4 +104,5 @@ func (r *Reader) each(ctx context.Context, filter bson.D, opts *options.FindOpti
 	return cursor.Err()
 }
 
+// name is the collection's name, for errors.
 func (r *Reader) name() string { return r.events.Database().Name() + "." + r.events.Name() }

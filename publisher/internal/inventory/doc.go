@@ -1,5 +1,6 @@
 // Package inventory measures what can fill up or run out without notice: the records in the
-// quarantine, and how far the oplog reaches back before the checkpoint. Every running process measures them, not only the leader.
+// quarantine, and how far the oplog reaches back before the checkpoint. Every running process
+// measures them, not only the leader.
 //
 // The quarantine is counted by the index of its _id, within one stream, and up to a limit.
 //
