@@ -2,8 +2,6 @@ package mongoemu_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -67,49 +65,5 @@ func TestDataDirSurvivesARestart(t *testing.T) {
 	}
 	if err := other.Start(); err == nil {
 		t.Error("two servers may use one directory")
-	}
-}
-
-// If a process is killed, the last record of its journal may be incomplete. A server that
-// starts on it has all earlier data, and change streams continue.
-func TestDataDirSurvivesACrash(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	dir := t.TempDir()
-	_, client := start(t, mongoemu.Config{DataDir: dir})
-	c := client.Database("db").Collection("c")
-	createIndex(t, c, d("n", 1), options.Index().SetUnique(true))
-	cs := watch(t, c, mongo.Pipeline{})
-	insertOne(t, c, "_id", 1, "n", 1)
-	next(t, cs)
-	token := cs.ResumeToken()
-	insertOne(t, c, "_id", 2, "n", 2)
-	whole := must[[]byte](t)(os.ReadFile(filepath.Join(dir, "journal")))
-	insertOne(t, c, "_id", 3, "n", 3)
-	torn := must[[]byte](t)(os.ReadFile(filepath.Join(dir, "journal")))
-	if len(torn) <= len(whole) {
-		t.Fatal("an acknowledged write is not in the journal")
-	}
-
-	for _, left := range []struct {
-		journal []byte
-		ids     []int
-	}{{torn, []int{1, 2, 3}}, {torn[:len(torn)-1], []int{1, 2}}, {torn[:len(whole)+1], []int{1, 2}}, {whole, []int{1, 2}}} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "journal"), left.journal, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, client := start(t, mongoemu.Config{DataDir: dir})
-		c := client.Database("db").Collection("c")
-		equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(ctx, d(), options.Find().SetSort(d("_id", 1)))), nil), left.ids...)
-		_, err := c.InsertOne(ctx, d("_id", 9, "n", 2))
-		wantCode(t, err, 11000, "n_1")
-		insertOne(t, c, "_id", 10, "n", 10)
-		cs := watch(t, c, mongo.Pipeline{}, resumeAfter(token))
-		for _, id := range append(left.ids[1:], 10) {
-			if e := next(t, cs); get(e, "documentKey", "_id") != int32(id) {
-				t.Errorf("of %d bytes: event %v, want that of %v", len(left.journal), e, id)
-			}
-		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // lessons are commands with the expected parts of their replies, in order. They come from
 // the replies recorded from a real replica set. "<any>" matches any value, and "<none>" means that the field must be
 // absent. Other fields of the reply do not matter.
-var lessons = []struct{ command, want string }{
+var lessons = []step{
 	{`{"noSuchCommand": 1}`, `{"ok": 0.0, "code": 59, "codeName": "CommandNotFound", "errmsg": "no such command: 'noSuchCommand'"}`},
 	{`{"isMaster": 1}`, `{"ok": 1.0, "ismaster": true, "setName": "rs0", "maxBsonObjectSize": 16777216, "maxMessageSizeBytes": 48000000, "maxWriteBatchSize": 100000, "logicalSessionTimeoutMinutes": 30, "readOnly": false}`},
 	{`{"hello": 1}`, `{"ok": 1.0, "isWritablePrimary": true, "ismaster": "<none>", "topologyVersion": "<any>"}`},
@@ -84,16 +84,7 @@ func TestLessons(t *testing.T) {
 	s, _ := start(t, mongoemu.Config{})
 	c := dialRaw(t, s)
 	for _, l := range lessons {
-		var command, want bson.D
-		for text, into := range map[string]*bson.D{l.command: &command, l.want: &want} {
-			if err := bson.UnmarshalExtJSON([]byte(text), false, into); err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-		}
-		got := c.run("lessons", command)
-		if diff := differs("", want, got); diff != "" {
-			t.Errorf("%s: %s\ngot  %v", l.command, diff, got)
-		}
+		got := l.run(t, c, "lessons")
 		if get(got, "$clusterTime") == nil || get(got, "operationTime") == nil {
 			t.Errorf("%s: no times in %v", l.command, got)
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
@@ -13,7 +12,7 @@ import (
 
 // refusals are invalid commands with the replies of a 7.0 server; "<any>" and "<none>" are
 // as in [lessons]. None of them may write anything.
-var refusals = []struct{ command, want string }{
+var refusals = []step{
 	// Names.
 	{`{"insert": "c", "documents": [{"_id": 9}], "$db": "a b"}`, `{"ok": 0.0, "code": 73, "codeName": "InvalidNamespace"}`},
 	{`{"find": "c", "$db": "a.b"}`, `{"ok": 0.0, "code": 73}`},
@@ -145,20 +144,8 @@ func TestRefusals(t *testing.T) {
 	raw := dialRaw(t, s)
 	entries := s.OplogEntries()
 	for _, refusal := range refusals {
-		var command, want bson.D
-		text := strings.ReplaceAll(refusal.command, `"LSID"`, `{"id": {"$binary": {"base64": "AAAAAAAAAAAAAAAAAAAAAA==", "subType": "04"}}}`)
-		for text, into := range map[string]*bson.D{text: &command, refusal.want: &want} {
-			if err := bson.UnmarshalExtJSON([]byte(text), false, into); err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-		}
-		if get(command, "$db") == nil {
-			command = append(command, bson.E{Key: "$db", Value: "db"})
-		}
-		got := raw.exchange(command)
-		if diff := differs("", want, got); diff != "" {
-			t.Errorf("%s: %s\ngot  %v", refusal.command, diff, got)
-		}
+		refusal.command = strings.ReplaceAll(refusal.command, `"LSID"`, `{"id": {"$binary": {"base64": "AAAAAAAAAAAAAAAAAAAAAA==", "subType": "04"}}}`)
+		refusal.run(t, raw, "db")
 		if n := s.OplogEntries(); n != entries {
 			t.Errorf("%s: it has written", refusal.command)
 			entries = n

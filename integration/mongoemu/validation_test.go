@@ -18,20 +18,27 @@ type step struct{ command, want string }
 func follow(t *testing.T, c *rawClient, steps []step) {
 	t.Helper()
 	for _, s := range steps {
-		var command, want bson.D
-		for text, into := range map[string]*bson.D{s.command: &command, s.want: &want} {
-			if err := bson.UnmarshalExtJSON([]byte(text), false, into); err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-		}
-		if get(command, "$db") == nil {
-			command = append(command, bson.E{Key: "$db", Value: "db"})
-		}
-		got := c.exchange(command)
-		if diff := differs("", want, got); diff != "" {
-			t.Errorf("%s: %s\ngot  %v", s.command, diff, got)
+		s.run(t, c, "db")
+	}
+}
+
+// run sends the command to a database, or to the one that it names, and compares the reply.
+func (s step) run(t *testing.T, c *rawClient, db string) (got bson.D) {
+	t.Helper()
+	var command, want bson.D
+	for text, into := range map[string]*bson.D{s.command: &command, s.want: &want} {
+		if err := bson.UnmarshalExtJSON([]byte(text), false, into); err != nil {
+			t.Fatalf("%s: %v", text, err)
 		}
 	}
+	if get(command, "$db") == nil {
+		command = append(command, bson.E{Key: "$db", Value: db})
+	}
+	got = c.exchange(command)
+	if diff := differs("", want, got); diff != "" {
+		t.Errorf("%s: %s\ngot  %v", s.command, diff, got)
+	}
+	return got
 }
 
 const refusedDocument = `{"n": 0, "writeErrors": [{"index": 0, "code": 121, "errmsg": "Document failed validation"}]}`

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
@@ -29,31 +27,6 @@ func TestTerms(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The current messages are in the order of their terms. Both parts together are all
-// messages in their order.
-func TestTermsSplit(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		all := messages(rapid.SliceOf(rapid.Int64Range(1, 5)).Draw(t, "epochs"))
-		current, late := verify.Terms(all)
-		if !slices.IsSorted(epochs(current)) {
-			t.Fatalf("current are %v", epochs(current))
-		}
-		for _, m := range all {
-			if len(current) > 0 && current[0] == m {
-				current = current[1:]
-			} else if len(late) > 0 && late[0] == m {
-				late = late[1:]
-			} else {
-				t.Fatalf("event %d is in neither part, or out of order", m.EventID)
-			}
-		}
-		if len(current)+len(late) > 0 {
-			t.Fatalf("%d messages too many", len(current)+len(late))
-		}
-	})
 }
 
 func messages(epochs []int64) []verify.Accepted {

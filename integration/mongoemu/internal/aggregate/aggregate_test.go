@@ -6,22 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/aggregate"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsongen"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
-
-func parse(t *testing.T, json string) []byte {
-	t.Helper()
-	var d bson.D
-	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
-		t.Fatalf("%s: %v", json, err)
-	}
-	return bsonraw.MustMarshal(d)
-}
 
 // batches returns at most two documents at a time, to test stages across batch borders.
 type batches struct{ docs [][]byte }
@@ -35,7 +25,7 @@ func (b *batches) Next(context.Context, int, int) ([][]byte, bool, error) {
 
 func compile(t *testing.T, pipeline string) (*aggregate.Pipeline, error) {
 	t.Helper()
-	v, _ := bsonraw.Lookup(parse(t, `{"p": `+pipeline+`}`), "p")
+	v, _ := bsonraw.Lookup(bsongen.Parse(t, `{"p": `+pipeline+`}`), "p")
 	stages, err := aggregate.Stages(v)
 	if err != nil {
 		return nil, err
@@ -47,7 +37,7 @@ func run(t *testing.T, p *aggregate.Pipeline, batch, maxBytes int, docs ...strin
 	t.Helper()
 	src := &batches{}
 	for _, d := range docs {
-		src.docs = append(src.docs, parse(t, d))
+		src.docs = append(src.docs, bsongen.Parse(t, d))
 	}
 	out := p.Run(src)
 	var got []string

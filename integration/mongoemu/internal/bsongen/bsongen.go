@@ -1,13 +1,26 @@
-// Package bsongen generates BSON values and documents for the property tests of its
-// sibling packages. It uses few names and few values, so that equal ones are likely.
+// Package bsongen makes BSON values and documents for the tests of its sibling packages. The
+// random ones have few names and few values, so that equal ones are likely.
 package bsongen
 
 import (
 	"math"
+	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 )
+
+// Parse returns a document in extended JSON as BSON.
+func Parse(t *testing.T, json string) []byte {
+	t.Helper()
+	var d bson.D
+	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
+		t.Fatalf("%s: %v", json, err)
+	}
+	return bsonraw.MustMarshal(d)
+}
 
 // Names are the field names of generated documents.
 var Names = []string{"a", "b", "c"}

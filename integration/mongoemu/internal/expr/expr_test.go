@@ -3,25 +3,15 @@ package expr_test
 import (
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsongen"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-func parse(t *testing.T, json string) []byte {
-	t.Helper()
-	var d bson.D
-	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
-		t.Fatalf("%s: %v", json, err)
-	}
-	return bsonraw.MustMarshal(d)
-}
-
 func compile(t *testing.T, json string) (expr.Expr, error) {
 	t.Helper()
-	v, _ := bsonraw.Lookup(parse(t, `{"e": `+json+`}`), "e")
+	v, _ := bsonraw.Lookup(bsongen.Parse(t, `{"e": `+json+`}`), "e")
 	return expr.Compile(v)
 }
 
@@ -48,7 +38,7 @@ func TestEval(t *testing.T) {
 			t.Errorf("%s: %v", e, err)
 			continue
 		}
-		v, err := compiled.Eval(parse(t, doc), expr.Vars{Now: 77})
+		v, err := compiled.Eval(bsongen.Parse(t, doc), expr.Vars{Now: 77})
 		if err != nil || bsonraw.Format(v) != want {
 			t.Errorf("%s: %s, %v, want %s", e, bsonraw.Format(v), err, want)
 		}
@@ -65,7 +55,7 @@ func TestErrors(t *testing.T) {
 	} {
 		compiled, err := compile(t, e)
 		if err == nil {
-			_, err = compiled.Eval(parse(t, `{"n": 5, "s": "text", "o": {}}`), expr.Vars{})
+			_, err = compiled.Eval(bsongen.Parse(t, `{"n": 5, "s": "text", "o": {}}`), expr.Vars{})
 		}
 		if !mongoerr.Has(err, code) {
 			t.Errorf("%s: %v, want code %d", e, err, code)

@@ -3,27 +3,17 @@ package projection_test
 import (
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsongen"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/projection"
 )
 
-func parse(t *testing.T, json string) []byte {
-	t.Helper()
-	var d bson.D
-	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
-		t.Fatalf("%s: %v", json, err)
-	}
-	return bsonraw.MustMarshal(d)
-}
-
 // stage compiles a stage document. The name "find" means the projection of find.
 func stage(t *testing.T, json string) (projection.Transform, error) {
 	t.Helper()
-	it := bsonraw.NewIter(parse(t, json))
+	it := bsonraw.NewIter(bsongen.Parse(t, json))
 	it.Next()
 	if string(it.Key()) == "find" {
 		return projection.Compile(it.Value().Data)
@@ -66,7 +56,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("%s: %v", s, err)
 			continue
 		}
-		got, err := x.Apply(parse(t, doc), expr.Vars{})
+		got, err := x.Apply(bsongen.Parse(t, doc), expr.Vars{})
 		if err != nil || bsonraw.FormatDocument(got) != want {
 			t.Errorf("%s: %v\n got %s\nwant %s", s, err, bsonraw.FormatDocument(got), want)
 		}
@@ -88,7 +78,7 @@ func TestErrors(t *testing.T) {
 	} {
 		x, err := stage(t, s)
 		if err == nil {
-			_, err = x.Apply(parse(t, `{"_id": 1, "a": 1}`), expr.Vars{})
+			_, err = x.Apply(bsongen.Parse(t, `{"_id": 1, "a": 1}`), expr.Vars{})
 		}
 		if !mongoerr.Has(err, code) {
 			t.Errorf("%s: %v, want code %d", s, err, code)

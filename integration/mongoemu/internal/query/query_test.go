@@ -3,22 +3,11 @@ package query_test
 import (
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsongen"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
-
-func parse(t *testing.T, json string) []byte {
-	t.Helper()
-	var d bson.D
-	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
-		t.Fatalf("%s: %v", json, err)
-	}
-	return bsonraw.MustMarshal(d)
-}
 
 func TestMatch(t *testing.T) {
 	t.Parallel()
@@ -73,14 +62,14 @@ func TestMatch(t *testing.T) {
 		{`{"$comment": "x", "a": {"$eq": 1, "$comment": "y"}}`, []string{`{"a": 1}`}, []string{`{"a": 2}`}},
 	}
 	for _, tt := range tests {
-		m, err := query.Compile(parse(t, tt.filter), expr.Vars{})
+		m, err := query.Compile(bsongen.Parse(t, tt.filter), expr.Vars{})
 		if err != nil {
 			t.Errorf("%s: %v", tt.filter, err)
 			continue
 		}
 		for want, docs := range map[bool][]string{true: tt.yes, false: tt.no} {
 			for _, doc := range docs {
-				got, err := m.Match(parse(t, doc))
+				got, err := m.Match(bsongen.Parse(t, doc))
 				if err != nil || got != want {
 					t.Errorf("%s on %s: %v, %v; want %v", tt.filter, doc, got, err, want)
 				}
@@ -113,7 +102,7 @@ func TestCompileRefuses(t *testing.T) {
 		{`{"$expr": {"$bogus": 1}}`, mongoerr.InvalidPipelineOperator, "Unrecognized expression '$bogus'"},
 	}
 	for _, tt := range tests {
-		_, err := query.Compile(parse(t, tt.filter), expr.Vars{})
+		_, err := query.Compile(bsongen.Parse(t, tt.filter), expr.Vars{})
 		if !mongoerr.Has(err, tt.code) || tt.says != "" && mongoerr.As(err).Message != tt.says {
 			t.Errorf("%s: %v", tt.filter, err)
 		}

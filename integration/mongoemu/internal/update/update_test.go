@@ -5,24 +5,16 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsongen"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/update"
 )
 
-func parse(t *testing.T, json string) []byte {
-	t.Helper()
-	var v bson.D
-	if err := bson.UnmarshalExtJSON([]byte(json), false, &v); err != nil {
-		t.Fatalf("%s: %v", json, err)
-	}
-	return bsonraw.MustMarshal(v)
-}
-
 // compile compiles an update in JSON.
 func compile(t *testing.T, json string) (*update.Update, error) {
 	t.Helper()
-	u, _ := bsonraw.Lookup(parse(t, `{"u": `+json+`}`), "u")
+	u, _ := bsonraw.Lookup(bsongen.Parse(t, `{"u": `+json+`}`), "u")
 	return update.Compile(u)
 }
 
@@ -88,7 +80,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		r, err := u.Apply(parse(t, tt.doc), at)
+		r, err := u.Apply(bsongen.Parse(t, tt.doc), at)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -105,11 +97,11 @@ func TestReplacement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := u.Apply(parse(t, `{"_id": 1, "a": 1}`), at)
+	r, err := u.Apply(bsongen.Parse(t, `{"_id": 1, "a": 1}`), at)
 	if err != nil || show(r.Doc) != `{ _id: 1, b: 2 }` || !r.Replaced || !r.Changed {
 		t.Errorf("%s, %+v, %v", show(r.Doc), r, err)
 	}
-	r, err = u.Apply(parse(t, `{"_id": 1, "b": 2}`), at)
+	r, err = u.Apply(bsongen.Parse(t, `{"_id": 1, "b": 2}`), at)
 	if err != nil || r.Changed {
 		t.Errorf("the same document again: %+v, %v", r, err)
 	}
@@ -123,7 +115,7 @@ func TestInsertContext(t *testing.T) {
 	}
 	c := at
 	c.Insert = true
-	r, err := u.Apply(parse(t, `{"_id": "x"}`), c)
+	r, err := u.Apply(bsongen.Parse(t, `{"_id": "x"}`), c)
 	if err != nil || show(r.Doc) != `{ _id: "x", created: true, v: 1 }` {
 		t.Errorf("%s, %v", show(r.Doc), err)
 	}
@@ -164,7 +156,7 @@ func TestRefused(t *testing.T) {
 	for _, tt := range tests {
 		u, err := compile(t, tt.update)
 		if err == nil {
-			_, err = u.Apply(parse(t, tt.doc), at)
+			_, err = u.Apply(bsongen.Parse(t, tt.doc), at)
 		}
 		if !mongoerr.Has(err, tt.code) || tt.says != "" && mongoerr.As(err).Message != tt.says {
 			t.Errorf("%s on %s: %v", tt.update, tt.doc, err)
@@ -178,7 +170,7 @@ func TestTooLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = u.Apply(parse(t, `{"_id": 1}`), at); !mongoerr.Has(err, 17419) {
+	if _, err = u.Apply(bsongen.Parse(t, `{"_id": 1}`), at); !mongoerr.Has(err, 17419) {
 		t.Error(err)
 	}
 }
