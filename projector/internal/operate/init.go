@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/testcase"
+	"github.com/penstock-cdc/penstock/projector/schema"
 )
 
 // initCommand writes a first file of projections for the events of the event store.
@@ -54,8 +53,8 @@ func (c *initCommand) run(ctx context.Context, e *Environment) error {
 	if err != nil {
 		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
 	}
-	starter.Projections = withModeline(projection.SchemaID, starter.Projections)
-	starter.Tests = withModeline(testcase.SchemaID, starter.Tests)
+	starter.Projections = withModeline(schema.ProjectionsID, starter.Projections)
+	starter.Tests = withModeline(schema.TestsID, starter.Tests)
 	if c.To == "-" {
 		return e.print("projections", string(starter.Projections))
 	}

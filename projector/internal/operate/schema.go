@@ -3,10 +3,8 @@ package operate
 import (
 	"context"
 
-	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
-	"github.com/penstock-cdc/penstock/projector/internal/testcase"
+	"github.com/penstock-cdc/penstock/projector/schema"
 )
 
 // schemaCommand prints the JSON Schema of a file that authors write.
@@ -17,9 +15,9 @@ type schemaCommand struct {
 func (*schemaCommand) needs() config.Part { return 0 }
 
 func (c *schemaCommand) run(_ context.Context, e *Environment) error {
-	schema := projection.JSONSchema()
+	text := schema.Projections
 	if c.Tests {
-		schema = testcase.JSONSchema(Reasons())
+		text = schema.Tests
 	}
-	return cli.PrintJSON(e.stdout, schema)
+	return e.print("schema", string(text))
 }

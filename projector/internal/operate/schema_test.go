@@ -3,10 +3,12 @@ package operate
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,45 +19,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
+	"github.com/penstock-cdc/penstock/projector/schema"
 )
 
-var updateSchemas = flag.Bool("update", false, "rewrite docs/schema")
-
-// published are the schemas in the repository, as the command prints them.
-var published = []struct {
-	name    string
-	command schemaCommand
-}{
-	{"projections.json", schemaCommand{}},
-	{"projections_test.json", schemaCommand{Tests: true}},
-}
-
-// TestPublishedSchemasEqualThePrintedSchemas compares docs/schema with the output of the
-// command.
-func TestPublishedSchemasEqualThePrintedSchemas(t *testing.T) {
-	t.Parallel()
-	for _, p := range published {
-		var printed bytes.Buffer
-		if err := p.command.run(t.Context(), &Environment{stdout: &printed}); err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join("..", "..", "..", "docs", "schema", p.name)
-		if *updateSchemas {
-			if err := os.WriteFile(file, printed.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		stored, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(stored, printed.Bytes()) {
-			t.Errorf("%s is not what the command prints: run go test ./projector/internal/operate -run Schemas -update", file)
-		}
-	}
-}
-
-// schemaOf compiles one of the published schemas.
+// schemaOf compiles one of the schemas, as the command prints it.
 func schemaOf(t *testing.T, tests bool) *jsonschema.Schema {
 	t.Helper()
 	var printed bytes.Buffer
@@ -70,11 +37,11 @@ func schemaOf(t *testing.T, tests bool) *jsonschema.Schema {
 	if err := c.AddResource("schema.json", text); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := c.Compile("schema.json")
+	compiled, err := c.Compile("schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return schema
+	return compiled
 }
 
 // validate returns why a schema refuses a YAML document.
@@ -96,7 +63,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, document string) error {
 }
 
 // values are YAML values of all kinds.
-var values = []string{`a`, `payload`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{"a[payload.b]": "1"}`, `{"a[id='.'].c": "1"}`, "{'`a(b)`': '1'}", `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`, `part.a`, `fields`, `{a: {count: true}}`}
+var values = []string{`a`, `payload`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{"a[payload.b]": "1"}`, `{"a[id='.'].c": "1"}`, "{'`a(b)`': '1'}", `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `integer`, `number`, `boolean`, `object`, `array`, `"null"`, `int`, `long`, `double`, `decimal`, `bool`, `date`, `objectId`, `binData`, `part.a`, `fields`, `{a: {count: true}}`}
 
 // compareValues puts a key with each of the values into a template, and fails if schema and
 // parser disagree on the document. It reports whether the parser accepts any of them.
@@ -125,7 +92,7 @@ func compareValues(t *testing.T, schema *jsonschema.Schema, parses func(string) 
 // unknown keys. The reverse is impossible: a schema does not check expressions.
 func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
-	schema := schemaOf(t, false)
+	compiled := schemaOf(t, false)
 	const (
 		declared = "projections:\n  - {name: p, collection: c, on: {E: {set: {z: \"1\"}}}, KEY: VALUE}\n"
 		handler  = "projections:\n  - {name: p, collection: c, on: {E: {KEY: VALUE}}}\n"
@@ -144,18 +111,20 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		counted  = "views:\n  - {name: v, collection: c, totals: {t: {count: true, KEY: VALUE}}, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}]}\n"
 		root     = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\nKEY: VALUE\n"
 	)
-	parses := func(document string) bool {
+	refuses := func(document string) error {
 		_, err := projection.Parse("p.yaml", []byte(document))
-		return err == nil
+		return err
 	}
-	keys := schemaKeys(projection.JSONSchema())
+	parses := func(document string) bool { return refuses(document) == nil }
+	keys := schemaKeys(t, schema.Projections)
 	accepted := map[string]bool{}
 	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, upcast, payloads, view, source, total, counted, root} {
+		expectKeys(t, keys, refuses, template)
 		for _, key := range append(keys, "nonsense") {
 			if template == root && key == "projections" || template == declared && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {
 				continue // the key would be there twice
 			}
-			if compareValues(t, schema, parses, template, key, values) {
+			if compareValues(t, compiled, parses, template, key, values) {
 				accepted[key] = true
 			}
 		}
@@ -179,7 +148,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		viewWith("key: part.a", "totals: {}"), "views: [{name: v, collection: c, from: []}]", "views: [{name: v, collection: c, on: {E: {delete: true}}}]", "views: {}",
 		"events: {E: {minimum: 5}}", "events: {E: {type: text}}", "events: {E: {type: string, bsonType: string}}", "events: {E: string}",
 	} {
-		if parses(document) || validate(t, schema, document) == nil {
+		if parses(document) || validate(t, compiled, document) == nil {
 			t.Errorf("the parser and the schema must refuse %s", document)
 		}
 	}
@@ -219,7 +188,16 @@ func handlerWith(words string) string {
 }
 
 // schemaKeys returns the names of all properties in a schema that have a description.
-func schemaKeys(schema any) (keys []string) {
+func schemaKeys(t *testing.T, text []byte) []string {
+	t.Helper()
+	var content any
+	if err := json.Unmarshal(text, &content); err != nil {
+		t.Fatal(err)
+	}
+	return describedKeys(content)
+}
+
+func describedKeys(schema any) (keys []string) {
 	switch s := schema.(type) {
 	case map[string]any:
 		if p, ok := s["properties"].(map[string]any); ok {
@@ -230,20 +208,38 @@ func schemaKeys(schema any) (keys []string) {
 			}
 		}
 		for _, part := range s {
-			keys = append(keys, schemaKeys(part)...)
+			keys = append(keys, describedKeys(part)...)
 		}
-	case []map[string]any:
+	case []any:
 		for _, part := range s {
-			keys = append(keys, schemaKeys(part)...)
+			keys = append(keys, describedKeys(part)...)
 		}
 	}
 	return keys
 }
 
+// listed matches the parser's list of keys in its answer to an unknown one.
+var listed = regexp.MustCompile(`unknown (?:key|word|keyword) nonsense.*?(\w+(?:, \w+)+)(?:\n|$)`)
+
+// expectKeys expects that the schema describes each key that the parser knows in a template.
+func expectKeys(t *testing.T, keys []string, refuses func(string) error, template string) {
+	t.Helper()
+	err := refuses(strings.NewReplacer("KEY", "nonsense", "VALUE", "1").Replace(template))
+	m := listed.FindStringSubmatch(fmt.Sprint(err))
+	if m == nil {
+		t.Fatalf("the parser lists no keys: %v", err)
+	}
+	for key := range strings.SplitSeq(m[1], ", ") {
+		if !slices.Contains(keys, key) {
+			t.Errorf("the schema does not describe %s:\n%s", key, template)
+		}
+	}
+}
+
 // TestTestsSchemaAgreesWithTheParser does the same for test files.
 func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
-	schema, fields := schemaOf(t, true), event.DefaultFields()
+	compiled, fields := schemaOf(t, true), event.DefaultFields()
 	const (
 		file   = "tests: [{name: c, expect: {}}]\nKEY: VALUE\n"
 		whole  = "tests: [{name: c, expect: {}, KEY: VALUE}]\n"
@@ -253,20 +249,29 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 		events = "tests: [{name: c, given: [{eventType: E, KEY: VALUE}], expect: {}}]\n"
 		parked = "tests: [{name: c, expectParked: {a: {a: {KEY: VALUE}}}}]\n"
 	)
-	parses := func(document string) bool {
+	refuses := func(document string) error {
 		f := testcase.Parse("a_test.yaml", []byte(document), fields)
 		f.Resolve(projectiontest.All(t, `projections: [{name: a, collection: a, on: {E: {set: {n: "1"}}}}]`), Reasons())
-		return len(f.Problems) == 0
+		if len(f.Problems) == 0 {
+			return nil
+		}
+		var all strings.Builder
+		for _, p := range f.Problems {
+			all.WriteString(p.Message + "\n")
+		}
+		return errors.New(all.String())
 	}
-	keys := schemaKeys(testcase.JSONSchema(Reasons()))
+	parses := func(document string) bool { return refuses(document) == nil }
+	keys := schemaKeys(t, schema.Tests)
 	accepted := map[string]bool{}
-	more := append([]string{"2026-01-01T00:00:00Z", "{$date: 2026-01-01T00:00:00Z}", "{$oid: 65f000000000000000000001}", "expression", "[{expect: {}}]", "[{given: []}]", "[{eventType: E, aggregateId: a}]"}, values...)
+	more := slices.Concat(Reasons(), []string{"2026-01-01T00:00:00Z", "{$date: 2026-01-01T00:00:00Z}", "{$oid: 65f000000000000000000001}", "[{expect: {}}]", "[{given: []}]", "[{eventType: E, aggregateId: a}]"}, values)
 	for _, template := range []string{file, whole, steps, bare, event, events, parked} {
+		expectKeys(t, keys, refuses, template)
 		for _, key := range append(keys, "nonsense") {
 			if strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") || strings.HasPrefix(template, key+":") {
 				continue // the key would be there twice
 			}
-			if compareValues(t, schema, parses, template, key, more) {
+			if compareValues(t, compiled, parses, template, key, more) {
 				accepted[key] = true
 			}
 		}
@@ -281,7 +286,7 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 		"tests: [{name: c, steps: [{}]}]", "tests: [{name: c, given: [{}], expect: {}}]", "tests: [{name: c, expectParked: {a: {a: {reason: bad}}}}]",
 		"{sequence: none, tests: [{name: c, expect: {}}]}",
 	} {
-		if parses(document) || validate(t, schema, document) == nil {
+		if parses(document) || validate(t, compiled, document) == nil {
 			t.Errorf("the parser and the schema must refuse %s", document)
 		}
 	}
@@ -309,10 +314,10 @@ func TestExamplesNameTheirSchemaAndMatchIt(t *testing.T) {
 		m := modeline.FindStringSubmatch(text)
 		switch {
 		case m == nil:
-			t.Errorf("%s has no line # yaml-language-server: $schema=…/docs/schema/%s", where, name)
-		case m[1] == projection.SchemaID && name == "projections.json", m[1] == testcase.SchemaID && name == "projections_test.json":
-		case folder == "" || filepath.Join(folder, m[1]) != filepath.Join("..", "..", "..", "docs", "schema", name):
-			t.Errorf("%s names the schema %s, which is not docs/schema/%s", where, m[1], name)
+			t.Errorf("%s has no line # yaml-language-server: $schema=…/projector/schema/%s", where, name)
+		case m[1] == schema.ProjectionsID && name == "projections.json", m[1] == schema.TestsID && name == "projections_test.json":
+		case folder == "" || filepath.Join(folder, m[1]) != filepath.Join("..", "..", "..", "projector", "schema", name):
+			t.Errorf("%s names the schema %s, which is not projector/schema/%s", where, m[1], name)
 		}
 	}
 	shop := filepath.Join("..", "..", "..", "integration", "sandbox", "shop")

@@ -119,12 +119,11 @@
 //
 //	YAML          load, declare, vocabulary, path, list, compute, upcast, snapshot, schema
 //	messages      problem, syntax, remedy; advice of projector check
-//	editors       jsonschema
 //	definitions   definition, source
 //	CEL           environment, expression, absent; view, values, opaque, order, encode
 //	functions     function, call; arithmetic, numbers, equality, membership, reduce, times
 //	limits        meter, cost, bound
 //	folds         projection, fold, handler, operation, state, equalvalues, accumulator, trace,
 //	              errors; the documents are those of package fold
-//	views         views, viewadvice, viewschema, viewdeclaration, contribution
+//	views         views, viewadvice, viewdeclaration, contribution
 package projection

@@ -16,7 +16,7 @@ import (
 )
 
 // The keys of a test file, of its cases, of a case's steps, of events and of parked
-// aggregates. The schema is built from them.
+// aggregates.
 var (
 	fileKeys   = []string{"projections", "tests"}
 	caseKeys   = []string{"name", "aggregateId", "aggregateType", "steps", "given", "expect", "expectParked", "exact"}

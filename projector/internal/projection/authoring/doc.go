@@ -10,7 +10,6 @@
 //
 // The package knows projections only from outside. What needs the compiler's own tables and
 // trees is in package projection: the advice of projector check is found while a file compiles
-// ([projection.Check]), the JSON Schema of files consists of the parser's words
-// ([projection.JSONSchema]), and the fold itself records the expressions that it evaluates
+// ([projection.Check]), and the fold itself records the expressions that it evaluates
 // ([projection.Trace]).
 package authoring
