@@ -70,12 +70,6 @@ func (w *Workers) look(ctx context.Context, t *engine.Target, a *aggregate) (fin
 		if err == nil {
 			finding, late = j.verdict()
 		}
-		if err == nil && finding != nil && finding.Kind == Extra && a.raw.Type == 0 && state.Document == nil && state.Foreign == nil && w.Erased != nil {
-			var erased bool
-			if erased, err = w.Erased(ctx, a.id); erased {
-				finding, late = nil, nil
-			}
-		}
 		w.Store.Release([]model.State{state})
 		if err != nil || finding != nil || late == nil {
 			return finding, nil, err

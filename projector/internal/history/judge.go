@@ -106,6 +106,9 @@ func (j *judge) add(events []*event.Event) {
 // if it lasts (late). If both are nil, the read model is right.
 func (j *judge) verdict() (finding, late *Finding) {
 	w, none := j.state.Watermark, j.unit.NoEvent()
+	if w == model.Erased {
+		w = j.last // There is no document, whatever the events are. compare says if they give one.
+	}
 	// The events of the read model were archived, so there is nothing to compare it with.
 	archived := w > none && w <= j.before
 	switch {
@@ -165,6 +168,9 @@ func (j *judge) compare() *Finding {
 		return nil
 	case have == nil:
 		f := j.finding(Missing, "the watermark records that there is no document after that event, but the fold has one")
+		if j.state.Watermark == model.Erased {
+			f.Detail = "the aggregate was erased, and has events again"
+		}
 		f.wrongContent = true
 		return f
 	case want == nil:

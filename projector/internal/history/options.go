@@ -83,10 +83,6 @@ type Options struct {
 	// time. Then the live one is not repaired. nil means never.
 	Succeeded func(ctx context.Context, projection string, live int64) (bool, error)
 
-	// Erased reports whether an aggregate was erased and its events deleted. Then the event store
-	// rightly lacks the events of its watermark. nil means never.
-	Erased func(ctx context.Context, aggregateID string) (bool, error)
-
 	// Pace bounds the rate of all workers of the process; nil for no bound.
 	Pace *Pace
 	// Ranges is how many ranges a plan has at most; default 64, and 16 for a verification.

@@ -157,6 +157,13 @@ var falsifications = map[string]struct {
 	},
 	"set aside":   {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$set", one("lastGeneration", int64(0))) }, "a", OldGeneration, ""},
 	"no document": {func(t *testing.T, w *world) { t.Helper(); w.remove(t, "orders.generation-2", one("_id", "a")) }, "a", Missing, ""},
+	// The events of the other one give no document, so its watermark is right.
+	"an erased aggregate that has events again": {func(t *testing.T, w *world) {
+		t.Helper()
+		w.remove(t, "orders.generation-2", one("_id", "a"))
+		w.hasNone(t, "a", model.Erased)
+		w.hasNone(t, "deleted", model.Erased)
+	}, "a", Missing, ""},
 	"an event that is not projected": {func(t *testing.T, w *world) {
 		t.Helper()
 		w.store(t, stored{aggregate: "a", aggregateType: "Order", id: 4, kind: "Add"})

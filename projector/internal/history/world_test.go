@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -199,10 +200,8 @@ func (w *world) has(t *testing.T, aggregate string, watermark, generation int64)
 // hasNone stores that an aggregate has no document as of an event.
 func (w *world) hasNone(t *testing.T, aggregate string, watermark int64) {
 	t.Helper()
-	if _, err := w.database.Collection("watermarks").InsertOne(t.Context(), bson.D{
-		{Key: "_id", Value: bson.D{{Key: "projection", Value: "orders"}, {Key: "aggregateId", Value: aggregate}, {Key: "generation", Value: int64(2)}}},
-		{Key: "lastEventId", Value: watermark},
-	}); err != nil {
+	id := bson.D{{Key: "projection", Value: "orders"}, {Key: "aggregateId", Value: aggregate}, {Key: "generation", Value: int64(2)}}
+	if _, err := w.database.Collection("watermarks").UpdateByID(t.Context(), id, bson.D{{Key: "$set", Value: bson.D{{Key: "lastEventId", Value: watermark}}}}, options.UpdateOne().SetUpsert(true)); err != nil {
 		t.Fatal(err)
 	}
 }

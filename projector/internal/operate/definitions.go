@@ -182,7 +182,7 @@ func (d *definitions) options(s *config.Stores) history.Options {
 	return history.Options{
 		Repairer: readmodel.NewRepairer(s.ReadModels), Listing: history.NewDatabase(s.ReadModels),
 		Views: readmodel.NewViewDocuments(s.ReadModels), Findings: history.NewFindingStore(s.State),
-		Target: d.target, Current: d.current, Succeeded: d.succeeded, Erased: erasures{s.State}.has,
+		Target: d.target, Current: d.current, Succeeded: d.succeeded,
 	}
 }
 

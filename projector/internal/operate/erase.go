@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -76,29 +75,6 @@ func (c *eraseCommand) checkMask(f event.Fields) error {
 func hashed(aggregateID string) string {
 	sum := sha256.Sum256([]byte(aggregateID))
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// erasures are the hashed ids of the aggregates whose events were deleted, in the state database.
-// Verifications accept the watermarks of these aggregates.
-type erasures struct{ state *mongo.Database }
-
-const erasuresName = "erasures"
-
-func (r erasures) has(ctx context.Context, aggregateID string) (bool, error) {
-	n, err := mongox.Durable(r.state, erasuresName).CountDocuments(ctx, bson.D{{Key: "_id", Value: hashed(aggregateID)}})
-	if err != nil {
-		return false, fmt.Errorf("look for an erasure: %w", err)
-	}
-	return n > 0, nil
-}
-
-func (r erasures) put(ctx context.Context, aggregateID string) error {
-	_, err := mongox.Durable(r.state, erasuresName).UpdateOne(ctx, bson.D{{Key: "_id", Value: hashed(aggregateID)}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "at", Value: time.Now()}}}}, options.UpdateOne().SetUpsert(true))
-	if err != nil {
-		return fmt.Errorf("record the erasure: %w", err)
-	}
-	return nil
 }
 
 func (c *eraseCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
@@ -197,11 +173,7 @@ func (r *erasing) run(ctx context.Context) error {
 	if err := r.mask(ctx); err != nil {
 		return err
 	}
-	// The record comes first: a verification must not report the watermarks meanwhile.
 	if r.raw.Type == 0 {
-		if err := (erasures{r.s.State}).put(ctx, r.Aggregate); err != nil {
-			return err
-		}
 		if err := r.announce(ctx); err != nil {
 			return err
 		}
