@@ -128,6 +128,7 @@ func (w *World) isDeleted(id string) bool {
 // eraseAgain repeats the erasures that have left a trace, as docs/erasure.md says: processes that
 // still held events in memory may have written them, or somebody may have restored a backup.
 func (w *World) eraseAgain(ctx context.Context) {
+	w.retryBuilds(ctx)
 	for id, e := range maps.Clone(w.erasures) {
 		if e.runs > 0 && len(w.traces(id)) == 0 {
 			continue
@@ -145,6 +146,19 @@ func (w *World) eraseAgain(ctx context.Context) {
 			w.mu.Lock()
 			w.erasures[id] = e
 			w.mu.Unlock()
+		}
+	}
+}
+
+// retryBuilds repeats the builds that have failed because events were deleted while they were
+// verified, as docs/erasure.md says.
+func (w *World) retryBuilds(ctx context.Context) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(w.erasures)), func(e erased) bool { return e.deleted }) {
+		return
+	}
+	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
+		if strings.Contains(text(entry, "building", "reason"), "differ from the fold") {
+			_ = w.command(ctx, virtual.Projector, "projections", "retry", text(entry, "_id"), "--yes", "--why", "simulation")
 		}
 	}
 }

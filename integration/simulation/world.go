@@ -265,6 +265,8 @@ type process struct {
 	mu        sync.Mutex
 	instances int
 	running   *instance
+	// stopping is closed when the instance that was stopped last has ended; nil if there is none.
+	stopping <-chan struct{}
 	// off says that the process is not to run.
 	off bool
 }
@@ -312,9 +314,15 @@ func (p *process) queries() string {
 	return p.running.Queries()
 }
 
-// start runs the process if it does not run. If it ends by itself, it starts again after a
-// pause, as kubelet restarts a container.
+// start runs the process if it does not run, once the instance that was stopped has ended. If it
+// ends by itself, it starts again after a pause, as kubelet restarts a container.
 func (w *World) start(p *process) {
+	p.mu.Lock()
+	stopping := p.stopping
+	p.mu.Unlock()
+	if stopping != nil {
+		<-stopping
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running != nil || p.off || w.halted.Load() {
@@ -348,18 +356,22 @@ func (w *World) start(p *process) {
 	})
 }
 
-// take ends the run of a process and returns its instance; nil if it does not run.
-func (p *process) take() *instance {
+// take ends the run of a process and returns its instance; nil if it does not run. stops says that
+// the instance still takes its time to end.
+func (p *process) take(stops bool) *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := p.running
 	p.running = nil
+	if i != nil && stops {
+		p.stopping = i.Exited()
+	}
 	return i
 }
 
 // stop ends the process as SIGTERM does, and waits for it. It reports whether it ran.
 func (w *World) stop(p *process) bool {
-	i := p.take()
+	i := p.take(true)
 	if i == nil {
 		return false
 	}
@@ -385,7 +397,7 @@ func (w *World) turn(on bool, processes []*process) {
 // crash ends the process as a power failure does. tail says whether the requests on their
 // way are still executed.
 func (w *World) crash(p *process, tail bool) {
-	if i := p.take(); i != nil {
+	if i := p.take(false); i != nil {
 		w.history.add(i.Name, "crashes")
 		i.log.end()
 		i.Crash(tail)
