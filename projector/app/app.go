@@ -53,8 +53,6 @@ type Projector struct {
 	startup     startup
 	// host is the name of this host. Run sets it.
 	host string
-	// dead are the former processes of this identity, which have ended. Run sets it.
-	dead []string
 	// tracer is set by Run; nil if tracing is off.
 	tracer *tracing.Tracer
 }
@@ -182,7 +180,6 @@ func (p *Projector) drain(ctx context.Context, s *config.Stores, h *health.Healt
 	group, background := errgroup.WithContext(background)
 	draining, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	p.dead = p.predecessors(ctx, s, pod)
 	acceptor, past, err := p.compose(background, group, s, h, pod, func() { connected.Store(true) }, end)
 	if err != nil {
 		return err

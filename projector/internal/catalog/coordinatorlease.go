@@ -29,7 +29,8 @@ func NewCoordinatorLease(c mongox.Collection, pipeline, pod string) *Coordinator
 }
 
 // leaseFields are the fields of the lease. The document has no field pipeline, so it is no registration.
-var leaseFields = lease.Fields{Until: "until", Holder: "pod", Epoch: "epoch"}
+// It ends as a registration does: see [Registry.Succeed].
+var leaseFields = lease.Fields{Until: registration.Until, Holder: "pod", Epoch: "epoch"}
 
 func (l *CoordinatorLease) id() string { return "coordinator of " + l.pipeline }
 
@@ -78,15 +79,4 @@ func (l *CoordinatorLease) Renew(ctx context.Context, epoch int64, lasts time.Du
 // Release ends the lease of the coordinator of the epoch.
 func (l *CoordinatorLease) Release(ctx context.Context, epoch int64) error {
 	return l.Renew(ctx, epoch, 0)
-}
-
-// Abandon ends the lease if a dead pod has it, and returns how many it ended.
-func (l *CoordinatorLease) Abandon(ctx context.Context, dead []string) (ended int, err error) {
-	result, err := l.collection.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: l.id()}, {Key: "pod", Value: bson.D{{Key: "$in", Value: dead}}}, leaseFields.Alive()},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{leaseFields.Release(0)}}}})
-	if err != nil {
-		return 0, fmt.Errorf("end the lease of a dead coordinator: %w", err)
-	}
-	return int(result.MatchedCount), nil
 }

@@ -209,39 +209,36 @@ func (r *Registry) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Former returns the names of the pods that have registered with a host, except one. They have
-// ended if only one process at a time has that host. A pod is forgotten an hour after its end.
-func Former(ctx context.Context, registry mongox.Collection, pipeline, host, except string) ([]string, error) {
+// Succeed ends what former processes of this pod's host hold here: their registrations and
+// the lease of the coordinator. It returns the names of these processes and how many leases it
+// ended. They have ended if only one process at a time has that host. A registration is forgotten
+// an hour after its end.
+//
+// The names are read first: if this process dies, its last request can be executed late, and
+// must not end the registration of the next process.
+func (r *Registry) Succeed(ctx context.Context) (dead []string, ended int, err error) {
 	found, err := mongox.All[struct {
 		Pod string `bson:"_id"`
-	}](ctx, registry)(registry.Find(ctx, bson.D{
-		{Key: "pipeline", Value: pipeline},
-		{Key: "host", Value: host},
-		{Key: "_id", Value: bson.D{{Key: "$ne", Value: except}}},
+	}](ctx, r.collection)(r.collection.Find(ctx, bson.D{
+		{Key: "pipeline", Value: r.own.Pipeline},
+		{Key: "host", Value: r.own.Host},
+		{Key: "_id", Value: bson.D{{Key: "$ne", Value: r.own.Pod}}},
 	}))
 	if err != nil {
-		return nil, fmt.Errorf("read the former registrations of this pod: %w", err)
+		return nil, 0, err
 	}
-	pods := make([]string, len(found))
-	for i, f := range found {
-		pods[i] = f.Pod
-	}
-	return pods, nil
-}
-
-// Abandon ends the registrations of dead pods, so that the others go on without them, and
-// returns how many. A request of a dead pod that is still on its way is like one of a pod that
-// was suspended.
-func (r *Registry) Abandon(ctx context.Context, dead []string) (ended int, err error) {
-	for _, pod := range dead {
-		result, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: pod}, registration.Alive()},
-			mongo.Pipeline{{{Key: "$set", Value: bson.D{registration.Release(0)}}}})
-		if err != nil {
-			return ended, fmt.Errorf("end the registration of the dead pod %s: %w", pod, err)
+	for _, f := range found {
+		dead = append(dead, f.Pod)
+		for _, holder := range []string{"_id", leaseFields.Holder} {
+			result, err := r.collection.UpdateOne(ctx, bson.D{{Key: holder, Value: f.Pod}, registration.Alive()},
+				mongo.Pipeline{{{Key: "$set", Value: bson.D{registration.Release(0)}}}})
+			if err != nil {
+				return nil, 0, err
+			}
+			ended += int(result.MatchedCount)
 		}
-		ended += int(result.MatchedCount)
 	}
-	return ended, nil
+	return dead, ended, nil
 }
 
 // Alive returns the registrations of the pipeline that have not expired, by the server's

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,23 +73,36 @@ func TestPodsSeeEachOther(t *testing.T) {
 	}
 }
 
-// A dead pod is not alive any more. Its registration stays, with the time of its end: it can be
-// one of the last of its group.
-func TestRegistrationOfADeadPodEnds(t *testing.T) {
+// A process ends the registration and the coordination of a former process of its host, once,
+// and of no other.
+func TestLeasesOfADeadPodEnd(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	one, dead := registry(db, "one", "p"), registry(db, "$dead", "p")
-	for _, r := range []*catalog.Registry{one, dead} {
+	on := func(host, pod string) *catalog.Registry {
+		r := catalog.NewRegistry(mongox.Durable(db, catalog.RegistryName), catalog.Registration{Pod: pod, Pipeline: "p", Host: host})
 		if err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		return r
+	}
+	coordinates := func(pod string) error {
+		_, err := catalog.NewCoordinatorLease(mongox.Durable(db, catalog.RegistryName), "p", pod).Take(t.Context(), time.Hour)
+		return err
+	}
+	on("host", "$dead")
+	one, other := on("host", "one"), on("other", "other")
+	if err := coordinates("$dead"); err != nil {
+		t.Fatal(err)
+	}
+	if dead, ended, err := other.Succeed(t.Context()); err != nil || len(dead) != 0 || ended != 0 {
+		t.Errorf("a process of another host ended %d leases of %v: %v", ended, dead, err)
 	}
 	var ends []time.Time
-	for _, want := range []int{1, 0} {
-		if ended, err := one.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil || ended != want {
-			t.Fatalf("%d registrations ended, not %d: %v", ended, want, err)
+	for _, want := range []int{2, 0} {
+		if dead, ended, err := one.Succeed(t.Context()); err != nil || !slices.Equal(dead, []string{"$dead"}) || ended != want {
+			t.Fatalf("%d leases of %v ended, not %d: %v", ended, dead, want, err)
 		}
-		if alive, err := one.Alive(t.Context()); err != nil || len(alive) != 1 || alive[0].Pod != "one" {
+		if alive, err := one.Alive(t.Context()); err != nil || len(alive) != 2 || alive[0].Pod != "one" {
 			t.Fatalf("alive are %+v: %v", alive, err)
 		}
 		var stored catalog.Registration
@@ -99,6 +113,9 @@ func TestRegistrationOfADeadPodEnds(t *testing.T) {
 	}
 	if !ends[0].Equal(ends[1]) {
 		t.Errorf("the registration of the dead pod ended at %v, then at %v", ends[0], ends[1])
+	}
+	if err := coordinates("other"); err != nil {
+		t.Errorf("the coordination of the dead pod lasts: %v", err)
 	}
 }
 
