@@ -62,10 +62,9 @@ type Entry struct {
 	EndedAt *time.Time `bson:"endedAt,omitempty" json:"endedAt,omitempty"`
 }
 
-// In returns the collection in a database of the state. Writes need a majority, and reads
-// go to the primary.
+// In returns the collection in a database of the state.
 func In(db *mongo.Database) *mongo.Collection {
-	return mongox.Durable(db, collectionName)
+	return db.Collection(collectionName)
 }
 
 // Store is the audit. It is safe for concurrent use.

@@ -10,8 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -40,13 +38,10 @@ type Reader struct {
 	collated atomic.Bool
 }
 
-// NewReader makes a reader of the events collection with the given field names. It reads
-// from the primary with majority read concern, whatever the collection's own settings are.
+// NewReader makes a reader of the events collection with the given field names.
 func NewReader(events *mongo.Collection, fields event.Fields, logger zerolog.Logger) *Reader {
 	return &Reader{
-		events: events.Clone(options.Collection().
-			SetReadConcern(readconcern.Majority()).
-			SetReadPreference(readpref.Primary())),
+		events: events,
 		fields: fields,
 		reader: event.NewReader(fields),
 		logger: logger,

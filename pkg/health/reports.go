@@ -52,7 +52,7 @@ type Reports struct {
 // NewReports returns the reports of a service. name distinguishes services of one kind in a
 // database: the stream, or the pipeline.
 func NewReports(state *mongo.Database, service, name string) *Reports {
-	return &Reports{mongox.Durable(state, reportsName), service, name}
+	return &Reports{state.Collection(reportsName), service, name}
 }
 
 // Run stores the verdict of this process every 5 s until ctx ends, and removes it then. The

@@ -8,8 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // Cluster identifies the deployment of a connection, as far as every user may read it. Two
@@ -36,8 +34,7 @@ func ClusterOf(ctx context.Context, client *mongo.Client) (Cluster, error) {
 		SetName string   `bson:"setName"`
 		Hosts   []string `bson:"hosts"`
 	}
-	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}},
-		options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
+	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
 	if err != nil {
 		return Cluster{}, fmt.Errorf("ask MongoDB for its replica set: %w", err)
 	}

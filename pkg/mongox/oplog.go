@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // ErrOplogHidden says that the oplog cannot be read: the user lacks the right, or the
@@ -44,7 +43,7 @@ func ReadOplogBegin(ctx context.Context, client *mongo.Client) (OplogBegin, erro
 			Message string `bson:"msg"`
 		} `bson:"o"`
 	}
-	oplog := client.Database("local").Collection("oplog.rs", options.Collection().SetReadPreference(readpref.Primary()))
+	oplog := client.Database("local").Collection("oplog.rs")
 	err := oplog.FindOne(ctx, bson.D{}, options.FindOne().
 		SetSort(bson.D{{Key: "$natural", Value: 1}}).SetProjection(bson.D{{Key: "ts", Value: 1}, {Key: "op", Value: 1}, {Key: "o.msg", Value: 1}})).Decode(&entry)
 	if err == nil && !entry.TS.IsZero() {
@@ -58,8 +57,7 @@ func ReadOplogBegin(ctx context.Context, client *mongo.Client) (OplogBegin, erro
 			Earliest bson.Timestamp `bson:"earliestOptime"`
 		} `bson:"oplog"`
 	}
-	err = client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}, {Key: "oplog", Value: 1}},
-		options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&status)
+	err = client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}, {Key: "oplog", Value: 1}}).Decode(&status)
 	switch {
 	case err != nil && !hidden(err):
 		return OplogBegin{}, fmt.Errorf("read the server's status: %w", err)

@@ -7,7 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // ErrNoReplicaSet says that a server is a standalone server, with the remedy. Penstock
@@ -24,7 +23,7 @@ var errNotPrimary = errors.New("the member of the direct connection is not the p
 // login.
 func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 	// Unlike hello, a ping is authenticated.
-	if err := client.Ping(ctx, readpref.Primary()); err != nil {
+	if err := client.Ping(ctx, nil); err != nil {
 		return err
 	}
 	hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()

@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/secret"
 )
@@ -181,7 +180,7 @@ func probe(ctx context.Context, o *options.ClientOptions) error {
 	}
 	attempt, cancel := Timeout(ctx, probeTimeout)
 	defer cancel()
-	err = Explain(attempt, client.Ping(attempt, readpref.Primary()))
+	err = Explain(attempt, client.Ping(attempt, nil))
 	_ = Disconnect(ctx, client)
 	return err
 }

@@ -8,8 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
@@ -64,7 +62,7 @@ func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 		LocalTime time.Time `bson:"localTime"`
 	}
 	begun := time.Now()
-	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
+	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
 	if err != nil || hello.LocalTime.IsZero() {
 		return // Reach has reported the error
 	}
@@ -82,7 +80,7 @@ func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, what string) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	c := mongox.Durable(db, collection)
+	c := db.Collection(collection)
 	nothing := bson.D{{Key: "_id", Value: "penstock preflight"}}
 	_, err := c.UpdateOne(ctx, nothing, bson.D{{Key: "$set", Value: bson.D{{Key: "checked", Value: true}}}})
 	if err == nil {

@@ -79,15 +79,15 @@ func (p *Projector) newRegistry(s *config.Stores, pod string) *catalog.Registry 
 	for _, d := range catalog.Declare(p.projections...) {
 		own.Declares = append(own.Declares, catalog.Declaration{Projection: d.Name, Hash: d.Hash})
 	}
-	return catalog.NewRegistry(mongox.Durable(s.State, catalog.RegistryName), own)
+	return catalog.NewRegistry(s.State.Collection(catalog.RegistryName), own)
 }
 
 // newHistory makes the parts that follow the catalog.
 func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.Registry, parked *park.Store, t *targets) *upkeep {
 	h := &upkeep{
 		pod: pod, registry: registry, parked: parked,
-		lease:    catalog.NewCoordinatorLease(mongox.Durable(s.State, catalog.RegistryName), p.config.Pipeline().String(), pod),
-		catalog:  catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), p.config.Pipeline().String()),
+		lease:    catalog.NewCoordinatorLease(s.State.Collection(catalog.RegistryName), p.config.Pipeline().String(), pod),
+		catalog:  catalog.NewCatalog(s.State.Collection(catalog.CatalogName), p.config.Pipeline().String()),
 		findings: history.NewFindingStore(s.State),
 	}
 	h.jobs = job.NewStore(s.State, job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
@@ -45,7 +44,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, database: server.Database(t), heads: map[string]int64{}}
-	c.catalog = catalog.NewCatalog(mongox.Durable(c.database, catalog.CatalogName), "")
+	c.catalog = catalog.NewCatalog(c.database.Collection(catalog.CatalogName), "")
 	c.jobs = job.NewStore(c.database, job.Options{})
 	mongotest.IndexEvents(t, c.database.Collection("events"))
 	return c

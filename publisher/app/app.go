@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -237,7 +236,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		Checkpoints: checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 			Logger: p.logger, Registerer: p.registry,
 		}),
-		Quarantine: quarantine.NewStore(mongox.Durable(s.state, quarantine.CollectionName), c.Stream.Name, quarantine.Options{
+		Quarantine: quarantine.NewStore(s.state.Collection(quarantine.CollectionName), c.Stream.Name, quarantine.Options{
 			Logger: p.logger, Registerer: p.registry,
 		}),
 		CheckLock: checkLock(c, s.state),
@@ -299,7 +298,7 @@ func (s *stores) sample(c config.Config) term.Sample {
 // the leases can be reached.
 func (s *stores) ping(ctx context.Context) error {
 	for _, client := range s.Opened {
-		if err := client.Ping(ctx, readpref.Primary()); err != nil {
+		if err := client.Ping(ctx, nil); err != nil {
 			return err
 		}
 	}

@@ -77,8 +77,8 @@ var Table = []Mutation{
 		Test:  "publisher/internal/term TestAStartPointIsSavedBeforeTheFirstEvent",
 	},
 	{
-		Name: "the checkpoint is not confirmed by a majority",
-		File: "pkg/mongox/durable.go",
+		Name: "writes are not confirmed by a majority",
+		File: "pkg/mongox/connect.go",
 		Old:  "SetWriteConcern(writeconcern.Majority()).",
 		New:  "SetWriteConcern(writeconcern.W1()).",
 	},
@@ -290,13 +290,6 @@ var Table = []Mutation{
 		New:   "document(\"$set\").int(model.FieldLastEventID, o.To).time(fieldUpdatedAt, now).end().raw(),\n\t\tupsert: true,",
 		Blind: "a process that has lost its session must move the watermark after its successor has moved it further; in 80 histories none did, and a sweep would heal it",
 		Test:  "projector/internal/readmodel TestContract",
-	},
-	{
-		Name:  "read models are not confirmed by a majority",
-		File:  "projector/internal/readmodel/database.go",
-		Old:   "SetReadPreference(readpref.Primary()).\n\t\tSetWriteConcern(writeconcern.Majority()))",
-		New:   "SetReadPreference(readpref.Primary()).\n\t\tSetWriteConcern(writeconcern.W1()))",
-		Found: 3,
 	},
 	// Parking.
 	{

@@ -10,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
 )
@@ -33,7 +35,8 @@ func NewReplies(t *testing.T, replies ...bson.D) *Replies {
 	t.Helper()
 	deployment := drivertest.NewMockDeployment(replies...)
 	s := &Replies{deployment: deployment}
-	opts := options.Client().SetMonitor(&event.CommandMonitor{
+	// As mongox.Open does.
+	opts := options.Client().SetReadConcern(readconcern.Majority()).SetWriteConcern(writeconcern.Majority()).SetMonitor(&event.CommandMonitor{
 		Started: func(ctx context.Context, e *event.CommandStartedEvent) {
 			s.mu.Lock()
 			s.commands = append(s.commands, bytes.Clone(e.Command))

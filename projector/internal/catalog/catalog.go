@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// The collections in the state database, for [mongox.Durable].
+// The collections in the state database.
 const (
 	CatalogName  = "projections"
 	RegistryName = "projectors"

@@ -8,14 +8,13 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
 // stored returns a catalog with the entry users.
 func stored(t *testing.T) (*catalog.Catalog, *catalog.Entry) {
 	t.Helper()
-	c := catalog.NewCatalog(mongox.Durable(server.Database(t), catalog.CatalogName), "p")
+	c := catalog.NewCatalog(server.Database(t).Collection(catalog.CatalogName), "p")
 	e, err := c.Write(t.Context(), nil, live("a"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +85,8 @@ func TestOnlyOneOfTwoChangesIsWritten(t *testing.T) {
 func TestPipelinesDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	one := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "p")
-	two := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "q")
+	one := catalog.NewCatalog(db.Collection(catalog.CatalogName), "p")
+	two := catalog.NewCatalog(db.Collection(catalog.CatalogName), "q")
 	if _, err := one.Write(t.Context(), nil, live("a")); err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +107,10 @@ func TestUnreadableEntryIsNamed(t *testing.T) {
 	if _, err := db.Collection(catalog.CatalogName).InsertOne(t.Context(), bson.D{{Key: "_id", Value: "other"}, {Key: "pipeline", Value: "q"}, {Key: "revision", Value: "x"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "p").List(t.Context()); err != nil {
+	if _, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), "p").List(t.Context()); err != nil {
 		t.Errorf("another pipeline: %v", err)
 	}
-	_, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "q").List(t.Context())
+	_, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), "q").List(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `_id "other" of collection projections cannot be read`) {
 		t.Errorf("its pipeline: %v", err)
 	}

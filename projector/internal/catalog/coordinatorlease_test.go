@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
 // A pipeline has one coordinator at a time, and each has an epoch of its own.
 func TestOneCoordinatorAtATime(t *testing.T) {
 	t.Parallel()
-	c := mongox.Durable(server.Database(t), catalog.RegistryName)
+	c := server.Database(t).Collection(catalog.RegistryName)
 	first, second, other := catalog.NewCoordinatorLease(c, "p", "$pod-1"), catalog.NewCoordinatorLease(c, "p", "pod-2"), catalog.NewCoordinatorLease(c, "q", "pod-3")
 	takes := func(o *catalog.CoordinatorLease, want int64) {
 		t.Helper()

@@ -19,7 +19,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
@@ -43,7 +42,7 @@ type shared struct {
 func newShared(t *testing.T) *shared {
 	t.Helper()
 	db := server.Database(t)
-	return &shared{t: t, catalog: mongox.Durable(db, catalog.CatalogName), pods: mongox.Durable(db, catalog.RegistryName)}
+	return &shared{t: t, catalog: db.Collection(catalog.CatalogName), pods: db.Collection(catalog.RegistryName)}
 }
 
 func (s *shared) say(format string, args ...any) {

@@ -3,7 +3,6 @@ package catalog_test
 import (
 	"testing"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
@@ -88,12 +87,12 @@ func TestListWithoutAPipelineGivesAll(t *testing.T) {
 	for _, pipeline := range []string{"one", "two"} {
 		e := live("a")
 		e.Name, e.Pipeline = pipeline, pipeline
-		if _, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), pipeline).Write(t.Context(), nil, e); err != nil {
+		if _, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), pipeline).Write(t.Context(), nil, e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for pipeline, want := range map[string]int{"one": 1, "": 2} {
-		entries, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), pipeline).List(t.Context())
+		entries, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), pipeline).List(t.Context())
 		if err != nil || len(entries) != want {
 			t.Errorf("pipeline %q: %v, %v", pipeline, entries, err)
 		}

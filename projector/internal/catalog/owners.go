@@ -20,10 +20,9 @@ const OwnersName = "pipeline_owners"
 // replica set elects its primary. A later attempt succeeds.
 var ErrUnsettled = errors.New("its owner record appeared and disappeared several times; the replica set may be electing its primary")
 
-// Owners returns the collection pipeline_owners of db. A majority confirms each write,
-// and reads go to the primary.
+// Owners returns the collection pipeline_owners of db.
 func Owners(db *mongo.Database) *mongo.Collection {
-	return mongox.Durable(db, OwnersName)
+	return db.Collection(OwnersName)
 }
 
 // Place is a database in which names could collide, with these names.

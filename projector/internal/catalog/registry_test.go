@@ -11,13 +11,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
 
 func registry(db *mongo.Database, pod, pipeline string) *catalog.Registry {
-	return catalog.NewRegistry(mongox.Durable(db, catalog.RegistryName), catalog.Registration{
+	return catalog.NewRegistry(db.Collection(catalog.RegistryName), catalog.Registration{
 		Pod: pod, Pipeline: pipeline, Host: "host", StartedAt: by.At,
 		Declares: []catalog.Declaration{{Projection: "users", Hash: "$a"}},
 	})
@@ -79,14 +78,14 @@ func TestLeasesOfADeadPodEnd(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	on := func(host, pod string) *catalog.Registry {
-		r := catalog.NewRegistry(mongox.Durable(db, catalog.RegistryName), catalog.Registration{Pod: pod, Pipeline: "p", Host: host})
+		r := catalog.NewRegistry(db.Collection(catalog.RegistryName), catalog.Registration{Pod: pod, Pipeline: "p", Host: host})
 		if err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
 	coordinates := func(pod string) error {
-		_, err := catalog.NewCoordinatorLease(mongox.Durable(db, catalog.RegistryName), "p", pod).Take(t.Context(), time.Hour)
+		_, err := catalog.NewCoordinatorLease(db.Collection(catalog.RegistryName), "p", pod).Take(t.Context(), time.Hour)
 		return err
 	}
 	on("host", "$dead")
@@ -149,7 +148,7 @@ func TestExpiredRegistrationsAreNotAliveAndAreDeleted(t *testing.T) {
 // request, which fails with its error.
 func newHooked(t *testing.T, before func() error) *mongotest.Collection {
 	t.Helper()
-	c := server.Collection(mongox.Durable(server.Database(t), catalog.RegistryName))
+	c := server.Collection(server.Database(t).Collection(catalog.RegistryName))
 	c.Before = func(context.Context, string) error { return before() }
 	return c
 }

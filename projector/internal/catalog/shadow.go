@@ -8,8 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -22,9 +20,7 @@ type Shadows struct {
 
 // NewShadows makes a store for a database of read models. A majority confirms changes of
 // collections ([mongox.Change]).
-func NewShadows(db *mongo.Database) *Shadows {
-	return &Shadows{db.Client().Database(db.Name(), options.Database().SetReadPreference(readpref.Primary()))}
-}
+func NewShadows(db *mongo.Database) *Shadows { return &Shadows{db} }
 
 // Prepare creates the shadow collection, if it does not exist, with the options, the
 // indexes and the shard key of the collection like, if that exists, but without its default

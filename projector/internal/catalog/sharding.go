@@ -7,8 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -27,7 +25,7 @@ type sharding struct {
 
 // throughMongos reports whether the database is in a sharded cluster.
 func (s *Shadows) throughMongos(ctx context.Context) (bool, error) {
-	hello, err := s.admin().RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Raw()
+	hello, err := s.admin().RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
 	if err != nil {
 		return false, fmt.Errorf("ask MongoDB whether it is a sharded cluster: %w", err)
 	}

@@ -12,8 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -52,15 +50,14 @@ func OpenStores(c mongox.ReadModelsConfig, monitor *event.CommandMonitor, logger
 	}
 	s.ReadModels = readModels.Database(c.ReadModels().Database)
 	s.State = state.Database(c.State().Database)
-	s.Events = s.Source.Database(c.Events().Database).Collection(c.Events().Collection,
-		options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
+	s.Events = s.Source.Database(c.Events().Database).Collection(c.Events().Collection)
 	return s, nil
 }
 
 // Ping reports whether the databases that projecting needs answer.
 func (s *Stores) Ping(ctx context.Context) error {
 	for _, client := range s.Needed {
-		if err := client.Ping(ctx, readpref.Primary()); err != nil {
+		if err := client.Ping(ctx, nil); err != nil {
 			return fmt.Errorf("reach the %s: %w", client.What, err)
 		}
 	}
@@ -71,7 +68,7 @@ func (s *Stores) Ping(ctx context.Context) error {
 func (s *Stores) PingReadModels(ctx context.Context) error {
 	ctx, cancel := mongox.Timeout(ctx, AttemptTimeout)
 	defer cancel()
-	return mongox.Explain(ctx, s.ReadModels.Client().Ping(ctx, readpref.Primary()))
+	return mongox.Explain(ctx, s.ReadModels.Client().Ping(ctx, nil))
 }
 
 // NoEvents reports whether the event store is empty.

@@ -6,8 +6,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -18,12 +16,8 @@ const watermarksCollection = "watermarks"
 // Database lists documents and side watermarks in the database of the read models.
 type Database struct{ db *mongo.Database }
 
-// NewDatabase makes a listing of the read models' database. It sets the read concern and
-// the read preference itself.
-func NewDatabase(db *mongo.Database) *Database {
-	return &Database{db.Client().Database(db.Name(), options.Database().
-		SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))}
-}
+// NewDatabase makes a listing of the read models' database.
+func NewDatabase(db *mongo.Database) *Database { return &Database{db} }
 
 // Documents returns the string ids of at most limit documents after the given id, in order. Fewer
 // than limit means that there are no more.

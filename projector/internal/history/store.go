@@ -22,10 +22,9 @@ const maxFindings = 1000
 // FindingStore keeps findings in MongoDB.
 type FindingStore struct{ collection *mongo.Collection }
 
-// NewFindingStore makes a store in the state database. It sets the read and write
-// concerns itself.
+// NewFindingStore makes a store in the state database.
 func NewFindingStore(db *mongo.Database) *FindingStore {
-	return &FindingStore{mongox.Durable(db, CollectionName)}
+	return &FindingStore{db.Collection(CollectionName)}
 }
 
 // Prepare creates the index. If the index exists, it changes nothing.

@@ -62,7 +62,7 @@ type Store struct {
 
 // collections returns the collections of the jobs and of their ranges in the state database.
 func collections(db *mongo.Database) (jobs, ranges *mongo.Collection) {
-	return mongox.Durable(db, CollectionName), mongox.Durable(db, RangesCollectionName)
+	return db.Collection(CollectionName), db.Collection(RangesCollectionName)
 }
 
 // NewStore makes a store in the state database.

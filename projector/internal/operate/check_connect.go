@@ -126,7 +126,7 @@ func checkSearchIndexes(ctx context.Context, r *preflight.Report, s *config.Stor
 // checkDocuments checks that the collections that no projection uses yet have no documents
 // of others.
 func checkDocuments(ctx context.Context, s *config.Stores, e *Environment) error {
-	entries, err := catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), e.Config.Pipeline().String()).List(ctx)
+	entries, err := catalog.NewCatalog(s.State.Collection(catalog.CatalogName), e.Config.Pipeline().String()).List(ctx)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (e *Environment) connect(ctx context.Context) (*stored, error) {
 	}
 	return &stored{
 		Stores: s, environment: e,
-		catalog: catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), ""),
+		catalog: catalog.NewCatalog(s.State.Collection(catalog.CatalogName), ""),
 		parked:  park.NewStore(park.In(s.State), park.Options{Logger: e.Logger}),
 		jobs:    job.NewStore(s.State, job.Options{Logger: e.Logger}),
 	}, nil
@@ -96,7 +96,7 @@ func (s *stored) allEntries(ctx context.Context) (map[string]*catalog.Entry, err
 
 // alive returns the running projectors of a pipeline.
 func (s *stored) alive(ctx context.Context, pipeline string) ([]catalog.Registration, error) {
-	return catalog.NewRegistry(mongox.Durable(s.State, catalog.RegistryName), catalog.Registration{Pipeline: pipeline}).Alive(ctx)
+	return catalog.NewRegistry(s.State.Collection(catalog.RegistryName), catalog.Registration{Pipeline: pipeline}).Alive(ctx)
 }
 
 // events makes the reader of the event store. It fails if event ids begin elsewhere than configured.

@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -35,7 +34,7 @@ func TestUnreadableEntryOfAnotherEventStoreIsLeftOut(t *testing.T) {
 		e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", collection
 		err = c.runOn(t.Context(), e, &stored{
 			Stores: &config.Stores{State: db, ReadModels: db}, environment: e,
-			catalog: catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), ""), parked: parked,
+			catalog: catalog.NewCatalog(db.Collection(catalog.CatalogName), ""), parked: parked,
 		})
 		return shown.String(), err
 	}

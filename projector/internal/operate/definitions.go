@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -37,13 +36,13 @@ type definitions struct {
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
 func newDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
 	own := c.Pipeline().String()
-	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, func(pipeline string) bool { return pipeline == own }, c.Fields.FromZero()}
+	return &definitions{s.State.Collection(catalog.CatalogName), declared, func(pipeline string) bool { return pipeline == own }, c.Fields.FromZero()}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
 func newCommandDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
-	return &definitions{mongox.Durable(s.State, catalog.CatalogName), declared, c.Pipeline().SameEvents, c.Fields.FromZero()}
+	return &definitions{s.State.Collection(catalog.CatalogName), declared, c.Pipeline().SameEvents, c.Fields.FromZero()}
 }
 
 // errOtherPipeline says that another pipeline owns a projection.

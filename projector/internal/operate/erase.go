@@ -421,7 +421,7 @@ func (r *erasing) quarantine(ctx context.Context) error {
 	var streams []struct {
 		ID string `bson:"_id"`
 	}
-	cursor, err := mongox.Durable(r.s.State, "checkpoints").Find(ctx, bson.D{
+	cursor, err := r.s.State.Collection("checkpoints").Find(ctx, bson.D{
 		{Key: "identity.database", Value: r.s.Events.Database().Name()}, {Key: "identity.collection", Value: r.s.Events.Name()},
 	}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
 	if err == nil {
@@ -431,7 +431,7 @@ func (r *erasing) quarantine(ctx context.Context) error {
 		return fmt.Errorf("read the checkpoints: %w", err)
 	}
 	for _, stream := range streams {
-		result, err := mongox.Durable(r.s.State, "quarantine").DeleteMany(ctx, bson.D{{Key: "_id.stream", Value: stream.ID}, {Key: "aggregateId", Value: r.Aggregate}})
+		result, err := r.s.State.Collection("quarantine").DeleteMany(ctx, bson.D{{Key: "_id.stream", Value: stream.ID}, {Key: "aggregateId", Value: r.Aggregate}})
 		if err != nil {
 			return fmt.Errorf("delete records of the quarantine: %w", err)
 		}
@@ -448,7 +448,7 @@ func (r *erasing) records(ctx context.Context) error {
 			return fmt.Errorf("replace the id in collection %s: %w", name, err)
 		}
 	}
-	jobs := mongox.Durable(r.s.State, job.CollectionName)
+	jobs := r.s.State.Collection(job.CollectionName)
 	endedStates := slices.DeleteFunc(job.States(), func(s job.State) bool { return !s.Ended() })
 	_, err := jobs.UpdateMany(ctx, bson.D{{Key: "params.aggregate", Value: r.Aggregate}, {Key: "state", Value: bson.D{{Key: "$in", Value: endedStates}}}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "params.aggregate", Value: hashed(r.Aggregate)}}}})
@@ -457,7 +457,7 @@ func (r *erasing) records(ctx context.Context) error {
 	}
 	// The ranges are looked up before the active jobs: those of a job that is planned meanwhile stay.
 	// A range can also be left of a job that is gone.
-	ranges := mongox.Durable(r.s.State, job.RangesCollectionName)
+	ranges := r.s.State.Collection(job.RangesCollectionName)
 	var of, active []string
 	if err := ranges.Distinct(ctx, "job", bson.D{}).Decode(&of); err != nil {
 		return fmt.Errorf("list the ranges of jobs: %w", err)
@@ -476,7 +476,7 @@ func (r *erasing) records(ctx context.Context) error {
 
 // redact replaces the id in texts of a collection by its hash.
 func (r *erasing) redact(ctx context.Context, name string, paths []string) error {
-	collection := mongox.Durable(r.s.State, name)
+	collection := r.s.State.Collection(name)
 	cursor, err := collection.Find(ctx, bson.D{})
 	if err != nil {
 		return err

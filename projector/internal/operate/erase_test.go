@@ -17,7 +17,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
@@ -348,7 +347,7 @@ func TestEraseReportsWhatIsLeft(t *testing.T) {
 func TestEraseOfABuildingGeneration(t *testing.T) {
 	t.Parallel()
 	w := newPeople(t, "person-1", "person-1")
-	recorded := mongox.Durable(w.s.State, catalog.CatalogName)
+	recorded := w.s.State.Collection(catalog.CatalogName)
 	definition := projectiontest.All(t, strings.ReplaceAll(peopleYAML, "payload.name", "payload.name + '!'"))[0]
 	d := catalog.Declare(definition)[0]
 	_, err := recorded.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "people"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "building", Value: catalog.Build{
@@ -400,7 +399,7 @@ func TestEraseMasksElementsOfArrays(t *testing.T) {
 func TestEraseOfARetiredProjection(t *testing.T) {
 	t.Parallel()
 	w := newPeople(t, "person-1", "person-1")
-	_, err := mongox.Durable(w.s.State, catalog.CatalogName).UpdateMany(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: "towns"}}}},
+	_, err := w.s.State.Collection(catalog.CatalogName).UpdateMany(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: "towns"}}}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "retiredAt", Value: time.Now()}}}})
 	w.check(err)
 	_, err = w.s.ReadModels.Collection("people").DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "person-1"}})

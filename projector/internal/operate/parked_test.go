@@ -11,7 +11,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -28,7 +27,7 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 	invoices.MongoDB.EventsDatabase, invoices.MongoDB.EventsCollection = "shop", "invoices"
 	pipeline := invoices.Pipeline().String()
 	entry := catalog.Create(pipeline, catalog.Declare(projectiontest.One(t, visitsYAML))[0], catalog.Found{}, catalog.Author{At: time.Now()})
-	if _, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), pipeline).Write(t.Context(), nil, entry); err != nil {
+	if _, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), pipeline).Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
 	}
 	parked := park.NewStore(park.In(db), park.Options{})
@@ -49,7 +48,7 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 		e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", collection
 		err = c.runOn(t.Context(), e, &stored{
 			Stores: &config.Stores{State: db, Events: db.Collection(collection)}, environment: e,
-			catalog: catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), ""), parked: parked,
+			catalog: catalog.NewCatalog(db.Collection(catalog.CatalogName), ""), parked: parked,
 		})
 		return shown.String(), err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
@@ -172,7 +171,7 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *cata
 
 // start begins to build a definition. Its collection must belong to no other projection.
 func start(ctx context.Context, s *stored, e *catalog.Entry, definition catalog.Definition, by catalog.Author) (*catalog.Entry, error) {
-	all, err := catalog.NewCatalog(mongox.Durable(s.State, catalog.CatalogName), e.Pipeline).List(ctx)
+	all, err := catalog.NewCatalog(s.State.Collection(catalog.CatalogName), e.Pipeline).List(ctx)
 	if err != nil {
 		return nil, err
 	}

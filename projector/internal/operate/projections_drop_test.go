@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -22,7 +21,7 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	s := &config.Stores{ReadModels: db, State: db}
-	projections := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "")
+	projections := catalog.NewCatalog(db.Collection(catalog.CatalogName), "")
 	by := catalog.Author{At: time.Now()}
 	declared := catalog.Declared{Name: "visits", Definition: catalog.Definition{Hash: "a", Collection: "visits"}}
 	write := func(old, changed *catalog.Entry) *catalog.Entry {
@@ -110,7 +109,7 @@ func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 func TestDropNamesOnlyWhatIsThere(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
-	projections := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "")
+	projections := catalog.NewCatalog(db.Collection(catalog.CatalogName), "")
 	by := catalog.Author{At: time.Now()}
 	live, err := projections.Write(t.Context(), nil, catalog.Create(config.Pipeline{Topic: "p"}.String(), catalog.Declared{Name: "visits", Definition: catalog.Definition{Hash: "a", Collection: "visits"}}, catalog.Found{}, by))
 	if err != nil {
@@ -158,7 +157,7 @@ func TestDropDeletesNothingOfAnotherPipeline(t *testing.T) {
 			own(t, db, owners[0], "projection", "visits")
 			own(t, db, owners[1], "read model", "visits")
 			entry := &catalog.Entry{Name: "visits", Pipeline: ours.String()}
-			projections := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), "")
+			projections := catalog.NewCatalog(db.Collection(catalog.CatalogName), "")
 			if _, err := NewDrop(t.Context(), &config.Stores{ReadModels: db, State: db}, projections, entry, []string{"visits"}); !errors.Is(err, errOtherReadModels) {
 				t.Errorf("the drop is prepared: %v", err)
 			}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
@@ -17,7 +16,7 @@ func TestListShowsWhatABuildWaitsFor(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	var c config.Config
-	projections := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), c.Pipeline().String())
+	projections := catalog.NewCatalog(db.Collection(catalog.CatalogName), c.Pipeline().String())
 	for i, reason := range map[int]string{0: "", 1: "job a is paused"} {
 		declared := catalog.Declared{Name: []string{"visits", "users"}[i], Definition: catalog.Definition{Hash: "a"}}
 		e, err := catalog.Start(nil, c.Pipeline().String(), declared, 0, catalog.Author{At: time.UnixMilli(int64(i))})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -38,7 +37,7 @@ func own(t *testing.T, db *mongo.Database, p config.Pipeline, kind, name string)
 func visitsEntry(t *testing.T, state *mongo.Database, pipeline string) *catalog.Entry {
 	t.Helper()
 	projections := projectiontest.All(t, visitsYAML)
-	entry, err := catalog.NewCatalog(mongox.Durable(state, catalog.CatalogName), pipeline).Write(t.Context(), nil,
+	entry, err := catalog.NewCatalog(state.Collection(catalog.CatalogName), pipeline).Write(t.Context(), nil,
 		catalog.Create(pipeline, catalog.Declare(projections[0])[0], catalog.Found{}, catalog.Author{At: time.Now()}))
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +142,7 @@ func TestVerifyRepairsNothingInAnotherDatabase(t *testing.T) {
 	e := &Environment{Config: c, Logger: zerolog.Nop(), stdout: &out, stderr: &out}
 	s := &stored{
 		Stores: &config.Stores{ReadModels: wrong, State: state, Events: state.Collection("events")}, environment: e,
-		catalog: catalog.NewCatalog(mongox.Durable(state, catalog.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
+		catalog: catalog.NewCatalog(state.Collection(catalog.CatalogName), ""), parked: park.NewStore(park.In(state), park.Options{}),
 	}
 	// Without names and without PENSTOCK_PROJECTIONS, the projections are those of the catalog.
 	for _, names := range [][]string{{"visits"}, nil} {

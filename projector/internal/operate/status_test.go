@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -25,7 +24,7 @@ func emptyState(t *testing.T) (*Environment, *stored, *bytes.Buffer) {
 	e.Config.MongoDB.EventsDatabase, e.Config.MongoDB.EventsCollection = "shop", "events"
 	return e, &stored{
 		Stores: &config.Stores{ReadModels: db, State: db, Events: db.Collection("events")}, environment: e,
-		catalog: catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), ""),
+		catalog: catalog.NewCatalog(db.Collection(catalog.CatalogName), ""),
 		parked:  park.NewStore(park.In(db), park.Options{}), jobs: job.NewStore(db, job.Options{}),
 	}, &out
 }

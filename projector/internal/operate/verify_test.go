@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -33,7 +32,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	}
 	orders, invoices := pipeline("orders"), pipeline("invoices")
 	projections := projectiontest.All(t, visitsYAML)
-	recorded := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), invoices.Pipeline().String())
+	recorded := catalog.NewCatalog(db.Collection(catalog.CatalogName), invoices.Pipeline().String())
 	entry := catalog.Create(invoices.Pipeline().String(), catalog.Declare(projections[0])[0], catalog.Found{}, catalog.Author{At: time.Now()})
 	if _, err := recorded.Write(t.Context(), nil, entry); err != nil {
 		t.Fatal(err)
@@ -93,7 +92,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := catalog.NewCatalog(mongox.Durable(db, catalog.CatalogName), new(config.Config).Pipeline().String()).Write(t.Context(), nil, entry); err != nil {
+				if _, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), new(config.Config).Pipeline().String()).Write(t.Context(), nil, entry); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -21,7 +21,7 @@ const CollectionName = "parked"
 
 // In returns the collection of the markers in the state database.
 func In(db *mongo.Database) *mongo.Collection {
-	return mongox.Durable(db, CollectionName)
+	return db.Collection(CollectionName)
 }
 
 // ErrNotParked is returned if there is no marker to advance, because the aggregate was

@@ -12,8 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -103,14 +101,7 @@ func (s *sessions) give(session *mongo.Session) {
 
 var _ database = mongoDatabase{}
 
-// onMongo sets the read and write concerns that the guards need, whatever the client's are.
-func onMongo(db *mongo.Database) mongoDatabase {
-	db = db.Client().Database(db.Name(), options.Database().
-		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()).
-		SetWriteConcern(writeconcern.Majority()))
-	return mongoDatabase{db, &sessions{}}
-}
+func onMongo(db *mongo.Database) mongoDatabase { return mongoDatabase{db, &sessions{}} }
 
 func (m mongoDatabase) find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
 	found, _, err := m.page(ctx, collection, filter, projection, limit, math.MaxInt)
@@ -214,8 +205,7 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 		return err
 	}
 	defer m.sessions.give(session)
-	if err := session.StartTransaction(options.Transaction().
-		SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority())); err != nil {
+	if err := session.StartTransaction(options.Transaction().SetReadConcern(readconcern.Snapshot())); err != nil {
 		return fmt.Errorf("start transaction: %w", err)
 	}
 	if err := do(mongo.NewSessionContext(ctx, session)); err != nil {

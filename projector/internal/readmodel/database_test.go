@@ -14,8 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -62,12 +62,12 @@ func TestLoadAsksOnce(t *testing.T) {
 }
 
 // A write that a failover can roll back must not count as applied, and a load must not read
-// such a write. The concerns of the client must not matter.
+// such a write. The concerns of the connection string must not matter.
 func TestMajorityConfirmsReadsAndWrites(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	seen := map[string]int{}
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetWriteConcern(writeconcern.W1()).SetMonitor(&event.CommandMonitor{
+	client, err := mongox.Open(server.URI()+"&w=1&readConcernLevel=local", mongox.Options{Monitor: &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
 			path, inTransaction := []string{"writeConcern", "w"}, e.Command.Lookup("autocommit").Type != 0
 			switch e.CommandName {
@@ -88,7 +88,7 @@ func TestMajorityConfirmsReadsAndWrites(t *testing.T) {
 				t.Errorf("without a majority: %s", e.Command)
 			}
 		},
-	}))
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -41,7 +39,7 @@ func CheckLayout(ctx context.Context, db *mongo.Database, collections []string) 
 			problems = append(problems, refused(db, c.Name, "has a default collation, under which different ids can be equal; give the projection another collection, and the collation to its indexes and queries"))
 		}
 	}
-	hello, err := db.Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Raw()
+	hello, err := db.Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
 	if err != nil {
 		return fmt.Errorf("ask MongoDB whether it is a sharded cluster: %w", err)
 	}
@@ -103,7 +101,7 @@ func ttlOf(ctx context.Context, db *mongo.Database, c *mongo.CollectionSpecifica
 	if c.Options.Lookup(option).Type != 0 {
 		return "option " + option, nil
 	}
-	cursor, err := db.Collection(c.Name, options.Collection().SetReadPreference(readpref.Primary())).Indexes().List(ctx)
+	cursor, err := db.Collection(c.Name).Indexes().List(ctx)
 	var indexes []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &indexes)
@@ -181,7 +179,7 @@ func asksAllShards(ctx context.Context, db *mongo.Database, collection string) (
 	plan, err := db.RunCommand(ctx, bson.D{
 		{Key: "explain", Value: bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: bson.D{{Key: fieldID, Value: ""}}}}},
 		{Key: "verbosity", Value: "queryPlanner"},
-	}, options.RunCmd().SetReadPreference(readpref.Primary())).Raw()
+	}).Raw()
 	if err != nil {
 		return false, fmt.Errorf("explain a query of %s.%s by _id: %w", db.Name(), collection, err)
 	}

@@ -34,9 +34,8 @@ var (
 	ErrNoPosition = errors.New("position is empty")
 )
 
-// Checkpoints returns the collection checkpoints of db. A majority confirms its writes, so that
-// a failover of the database loses no claim or token.
-func Checkpoints(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, CollectionName) }
+// Checkpoints returns the collection checkpoints of db.
+func Checkpoints(db *mongo.Database) *mongo.Collection { return db.Collection(CollectionName) }
 
 // document is the stored checkpoint.
 type document struct {

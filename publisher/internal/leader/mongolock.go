@@ -22,10 +22,9 @@ const leasesName = "leader_leases"
 // leaseResource names the lock in errors whose kind client-go checks.
 var leaseResource = schema.GroupResource{Group: "penstock", Resource: leasesName}
 
-// Leases returns the collection leader_leases of db for a lock: writes need a majority, so
-// that no failover loses one, and reads go to the primary.
+// Leases returns the collection of db for a lock.
 func Leases(db *mongo.Database) *mongo.Collection {
-	return mongox.Durable(db, leasesName)
+	return db.Collection(leasesName)
 }
 
 // lease is the lock's document: a resourcelock.LeaderElectionRecord with the stream of the

@@ -66,7 +66,7 @@ type Records struct {
 
 // NewRecords makes the records of a stream in a database of the state.
 func NewRecords(db *mongo.Database, stream string) *Records {
-	return &Records{collection: mongox.Durable(db, CollectionName), stream: stream}
+	return &Records{collection: db.Collection(CollectionName), stream: stream}
 }
 
 // all is the filter for the records of the stream, by the index of _id.

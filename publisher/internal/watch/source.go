@@ -10,8 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -40,13 +38,8 @@ type Collection struct {
 
 var _ Source = (*Collection)(nil)
 
-// NewCollection makes the source of the events collection. It reads from the primary with
-// majority read concern, whatever the client's own settings are.
-func NewCollection(events *mongo.Collection) *Collection {
-	return &Collection{events: events.Clone(options.Collection().
-		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()))}
-}
+// NewCollection makes the source of the events collection.
+func NewCollection(events *mongo.Collection) *Collection { return &Collection{events} }
 
 // pipeline selects the changes that are handled and the fields that are used. _id is the
 // resume token; without it the server ends the stream with error 280.
@@ -98,7 +91,7 @@ func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (Chan
 
 // Ping checks that the primary answers.
 func (c *Collection) Ping(ctx context.Context) error {
-	return c.events.Database().Client().Ping(ctx, readpref.Primary())
+	return c.events.Database().Client().Ping(ctx, nil)
 }
 
 // Fetch reads the document with that document key after its insertion. Without that
