@@ -558,9 +558,9 @@ var Table = []Mutation{
 	},
 	{
 		Name:  "a verification does not know of an erasure",
-		File:  "projector/internal/operate/erase.go",
-		Old:   "\tif r.raw.Type == 0 {\n\t\tif err :=",
-		New:   "\tif false {\n\t\tif err :=",
+		File:  "projector/internal/history/judge.go",
+		Old:   "if w == model.Erased {",
+		New:   "if w == model.Erased && false {",
 		Found: 28,
 	},
 	{
