@@ -88,7 +88,7 @@ event 5  Added  parks the aggregate
   when: payload.quantity > 0  =>  fails: > does not take string and int: convert the text with int(…), double(…) or timestamp(…)
       payload.quantity = "x"
 
-the aggregate is parked at event 5 (Added), reason expression: when: payload.quantity > 0: > does not take string and int: convert the text with int(…), double(…) or timestamp(…)
+projectors park the aggregate at event 5 (Added), reason expression: when: payload.quantity > 0: > does not take string and int: convert the text with int(…), double(…) or timestamp(…)
 events that wait behind it in the event store: 1; after a correction, "projector parked retry" applies them
 
 the document after event 4:

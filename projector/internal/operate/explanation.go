@@ -148,7 +148,7 @@ func (p printer) parking(k explainedParking) {
 	if k.EventType != "" {
 		kind = fmt.Sprintf(" (%s)", k.EventType)
 	}
-	p.line(0, "the aggregate is parked at event %d%s, reason %s: %s", k.EventID, kind, k.Reason, k.Error)
+	p.line(0, "projectors park the aggregate at event %d%s, reason %s: %s", k.EventID, kind, k.Reason, k.Error)
 	waiting := "no later event was read"
 	if k.Waiting > 0 {
 		waiting = fmt.Sprintf("events that wait behind it in the event store: %d", k.Waiting)
