@@ -133,7 +133,7 @@ func (o *outcome) observe(ctx context.Context) {
 		o.world.start(process)
 	}
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context){o.watched.run, o.asks.run, o.settles.run} {
+	for _, run := range []func(context.Context){o.watched.run, o.watched.watchCatalog, o.asks.run, o.settles.run} {
 		all.Go(func() { run(ctx) })
 	}
 	all.Wait()

@@ -26,8 +26,6 @@ type servers struct {
 	stores *mongodbServer
 	bus    *sbemu.Server
 	kube   *apiServer
-	// agreed are the documents by which processes agree.
-	agreed *registers
 	// pipelines are those that share the servers.
 	pipelines []*World
 }
@@ -74,8 +72,7 @@ func (s *servers) mongodb(f Fault) *mongodbServer {
 
 // newServers starts the servers of a plan. folder is for files.
 func newServers(p *Plan, folder string) (*servers, error) {
-	s := &servers{folder: folder, network: virtual.NewNetwork(p.Seed), agreed: newRegisters()}
-	s.network.Tap = s.agreed.tap
+	s := &servers{folder: folder, network: virtual.NewNetwork(p.Seed)}
 	var err error
 	if s.mongo, err = newMongoDB(s.network, mongodb, p.ClockOffset, p.Sharded); err != nil {
 		return nil, err

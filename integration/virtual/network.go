@@ -22,9 +22,6 @@ type Network struct {
 	// seed makes the sources from which each host draws its latencies.
 	seed    uint64
 	servers map[string]*listener
-	// Tap, if set before the first connection, returns for each connection to a server what
-	// receives the bytes that the client and the server send; nil for nothing.
-	Tap func(host, server string) (toServer, toClient io.Writer)
 }
 
 // NewNetwork makes a network without hosts and servers.
@@ -299,9 +296,6 @@ func newPair(l *link, server address) *pair {
 	host := address(l.host.name)
 	p.client = &conn{pair: p, out: up, in: down, local: host, remote: server}
 	p.server = &conn{pair: p, out: down, in: up, local: server, remote: host}
-	if tap := l.host.network.Tap; tap != nil {
-		up.tap, down.tap = tap(l.host.name, string(server))
-	}
 	return p
 }
 
@@ -334,7 +328,6 @@ type pipe struct {
 	closed  bool          // no more segments are taken
 	lost    bool          // segments that are on their way are lost
 	changed chan struct{} // tells the reader of a change
-	tap     io.Writer     // nil if nothing receives what is sent
 }
 
 // segment is what one Write has written. end, if set, is how the direction ends.
@@ -360,9 +353,6 @@ func (p *pipe) send(s segment) bool {
 		return false
 	}
 	p.closed = s.end != nil
-	if p.tap != nil && len(s.data) > 0 {
-		_, _ = p.tap.Write(s.data)
-	}
 	p.travelling = append(p.travelling, s)
 	// Segments arrive in order.
 	at := time.Now().Add(wait)

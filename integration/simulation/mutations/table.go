@@ -42,10 +42,11 @@ var Table = []Mutation{
 		Test:  "publisher/internal/leader TestGuardReleasesAfterTheWork",
 	},
 	{
-		Name: "a candidate takes the lease without comparing its version",
-		File: "publisher/internal/leader/mongolock.go",
-		Old:  "\t\t\t{Key: \"version\", Value: l.seen.Version},\n\t\t\t{Key: \"holder\", Value: l.seen.Holder},\n",
-		New:  "",
+		Name:  "a candidate takes the lease without comparing its version",
+		File:  "publisher/internal/leader/mongolock.go",
+		Old:   "\t\t\t{Key: \"version\", Value: l.seen.Version},\n\t\t\t{Key: \"holder\", Value: l.seen.Holder},\n",
+		New:   "",
+		Found: 6,
 	},
 	// The checkpoint.
 	{

@@ -1,0 +1,46 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// watchCatalog compares the entries of the catalog with those of the last read, until ctx ends.
+// It reads often, because two processes change an entry soon after each other if at all.
+func (o *observer) watchCatalog(ctx context.Context) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var setBack int64
+	last := make(map[string]bson.Raw)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if o.world.halted.Load() {
+				continue
+			}
+			if n := o.world.setBack.Load(); n != setBack {
+				setBack = n // What the state database has is older now, or new.
+				clear(last)
+			}
+			for _, entry := range o.world.state("projections") {
+				name := text(entry, "_id")
+				if o.world.owns(name) && overwritten(last[name], entry) {
+					o.overwritten = append(o.overwritten, fmt.Sprintf("at %v: the entry %v has become %v", time.Since(o.world.history.began), last[name], entry))
+				}
+				last[name] = entry
+			}
+		}
+	}
+}
+
+// overwritten reports whether an entry has changed although its revision has not risen: a write
+// has then overwritten a change that its process has not read.
+func overwritten(before, after bson.Raw) bool {
+	return before != nil && !bytes.Equal(before, after) && number(after, "revision") <= number(before, "revision")
+}
