@@ -46,7 +46,7 @@ func rows(s scale) []row {
 	for _, n := range s.catchUps {
 		all = append(all, publisherCatchUp(n))
 	}
-	all = append(all, projectorBuckets(), projectorAggregates(), projectorRebuild())
+	all = append(all, projectorBuckets(), projectorAggregates())
 	all = append(all, pipelineRows()...)
 	all = append(all, latencyRows()...)
 	return append(all, viewHot(), growth())
