@@ -132,53 +132,6 @@ func TestExternalBackends(t *testing.T) {
 	}
 }
 
-// A command that is held back reaches the server after the heal, even if its client has gone.
-func TestExternalBackendHoldsWrites(t *testing.T) {
-	t.Parallel()
-	_, variables := served(t)
-	backend, err := connect(t, variables).Open(t.Context(), harness.TopicOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := backend.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	models := backend.Databases().ReadModels
-	through := store(t, backend.MongoURI()).Database(models)
-	direct := store(t, variables["PENSTOCK_TEST_MONGODB_URI"]).Database(models)
-	backend.HoldWrites("insert", "held", 1)
-	gone, leave := context.WithCancel(t.Context())
-	inserted := make(chan error, 1)
-	go func() {
-		_, err := through.Collection("held").InsertOne(gone, bson.D{{Key: "_id", Value: 1}})
-		inserted <- err
-	}()
-	await(t, func() bool { return backend.WritesToHold() == 0 })
-	for _, collection := range []string{"other", "held"} { // the second one is not held
-		if _, err := through.Collection(collection).InsertOne(t.Context(), bson.D{{Key: "_id", Value: 2}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	leave()
-	if err := <-inserted; err == nil {
-		t.Error("the insert was not held")
-	}
-	count := func() int64 {
-		n, err := direct.Collection("held").CountDocuments(t.Context(), bson.D{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	if n := count(); n != 1 {
-		t.Errorf("%d documents before the heal", n)
-	}
-	backend.HealStore()
-	await(t, func() bool { return count() == 2 })
-}
-
 // A transaction that is left open must not stop the tests that follow.
 func TestExternalBackendGivesUpCleaning(t *testing.T) {
 	t.Parallel()
@@ -287,18 +240,4 @@ func store(t *testing.T, uri string) *mongo.Client {
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	return client
-}
-
-// await waits for a condition.
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-t.Context().Done():
-			t.Fatal("the test has ended")
-		}
-	}
 }
