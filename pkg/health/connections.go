@@ -1,7 +1,6 @@
 package health
 
 import (
-	"container/list"
 	"net"
 	"net/http"
 	"sync"
@@ -15,20 +14,21 @@ type connections struct {
 	max int
 
 	mu sync.Mutex
-	// waiting are the connections without a complete request header, busy those with a
-	// request that is not answered; both from the oldest to the newest.
-	waiting, busy *list.List
-	// places has the place of every connection in one of the lists.
-	places map[net.Conn]place
+	// open has the place of every connection.
+	open map[net.Conn]place
+	// changes counts the changes of places.
+	changes uint64
 }
 
+// place is where a connection stands. busy says that it has a request that is not answered.
+// A connection without a complete request header waits.
 type place struct {
-	list    *list.List
-	element *list.Element
+	busy  bool
+	since uint64 // the change
 }
 
 func newConnections(limit int) *connections {
-	return &connections{max: limit, waiting: list.New(), busy: list.New(), places: make(map[net.Conn]place)}
+	return &connections{max: limit, open: make(map[net.Conn]place)}
 }
 
 // changed is the server's ConnState. net/http reports StateActive when it has read a
@@ -36,39 +36,22 @@ func newConnections(limit int) *connections {
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, known := c.places[conn]
-	c.remove(conn)
-	switch state {
-	case http.StateNew:
-		c.add(conn, c.waiting)
-	case http.StateIdle:
-		if known {
-			c.add(conn, c.waiting)
-		}
-	case http.StateActive:
-		if known {
-			c.add(conn, c.busy)
-		}
-	case http.StateHijacked, http.StateClosed:
+	_, known := c.open[conn]
+	delete(c.open, conn)
+	if state == http.StateNew || known && (state == http.StateIdle || state == http.StateActive) {
+		c.changes++
+		c.open[conn] = place{busy: state == http.StateActive, since: c.changes}
 	}
-	for len(c.places) > c.max {
-		oldest := c.waiting.Front()
-		if oldest == nil || oldest.Value == any(conn) {
-			oldest = c.busy.Front()
+	if len(c.open) <= c.max {
+		return
+	}
+	var victim net.Conn
+	for other, at := range c.open {
+		oldest := c.open[victim]
+		if other != conn && (victim == nil || oldest.busy && !at.busy || oldest.busy == at.busy && at.since < oldest.since) {
+			victim = other
 		}
-		victim := oldest.Value.(net.Conn)
-		c.remove(victim)
-		_ = victim.Close() // Its goroutine ends with the error of its read or write.
 	}
-}
-
-func (c *connections) add(conn net.Conn, l *list.List) {
-	c.places[conn] = place{l, l.PushBack(conn)}
-}
-
-func (c *connections) remove(conn net.Conn) {
-	if p, ok := c.places[conn]; ok {
-		p.list.Remove(p.element)
-		delete(c.places, conn)
-	}
+	delete(c.open, victim)
+	_ = victim.Close() // Its goroutine ends with the error of its read or write.
 }

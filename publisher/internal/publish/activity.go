@@ -2,7 +2,7 @@ package publish
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,43 +18,17 @@ const (
 // that lasts longer is stuck. An outage, a throttled broker and back-pressure end calls.
 type activity struct {
 	longest time.Duration
-
-	mu sync.Mutex
-	// calls holds the start of each call that is under way, by its number.
-	calls map[uint64]time.Time
-	next  uint64
+	stuck   atomic.Int64 // calls
 }
 
-func newActivity(sendTimeout time.Duration) *activity {
-	return &activity{longest: sendTimeout + callGrace, calls: make(map[uint64]time.Time)}
-}
-
-// begin notes that a call into the SDK begins. The caller passes the number to end.
-func (a *activity) begin() (call uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.next++
-	a.calls[a.next] = time.Now()
-	return a.next
-}
-
-// end notes that a call has returned.
-func (a *activity) end(call uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.calls, call)
-}
-
-// stuck reports whether a call does not return.
-func (a *activity) stuck() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, begun := range a.calls {
-		if time.Since(begun) > a.longest {
-			return true
+// begin notes that a call into the SDK begins. The caller calls end when it has returned.
+func (a *activity) begin() (end func()) {
+	late := time.AfterFunc(a.longest, func() { a.stuck.Add(1) })
+	return func() {
+		if !late.Stop() {
+			a.stuck.Add(-1)
 		}
 	}
-	return false
 }
 
 // supervise sends heartbeats while the calls return. It returns when the dispatcher is drained
@@ -64,7 +38,7 @@ func (d *Dispatcher) supervise(ctx context.Context) {
 	defer ticker.Stop()
 	logged := false
 	for {
-		if !d.activity.stuck() {
+		if d.activity.stuck.Load() == 0 {
 			d.options.Beat()
 		} else if !logged {
 			logged = true

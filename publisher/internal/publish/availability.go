@@ -40,7 +40,6 @@ type Availability struct {
 	options AvailabilityOptions
 	gauge   prometheus.Gauge
 	served  atomic.Bool // the topic let the process connect once
-	lasting atomic.Bool // trouble is not over
 
 	mu sync.Mutex
 	// An opened connection ends connecting. An accepted send ends connecting and sending.
@@ -108,7 +107,6 @@ func (a *Availability) SendFailed(err error) { a.fails(&a.sending, err) }
 func (a *Availability) fails(t *trouble, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lasting.Store(true)
 	t.add(err, false)
 }
 
@@ -143,7 +141,6 @@ func (a *Availability) refuse(t *trouble, err error) error {
 		a.gauge.Set(1)
 		a.options.Logger.Error().Err(a.options.Explain(err)).Stringer("endsAfter", a.options.FatalAfter).Msg("topic refuses this publisher; retrying")
 	}
-	a.lasting.Store(true)
 	t.add(err, true)
 	if lasted := time.Since(t.refused); lasted >= a.options.FatalAfter {
 		return fmt.Errorf("refused for %s: %w", poll.Duration(lasted), err)
@@ -174,16 +171,12 @@ func (a *Availability) refused() *trouble {
 
 // end ends trouble, and logs that the topic accepts the publisher if no refusals are left.
 func (a *Availability) end(ended ...*trouble) {
-	if !a.lasting.Load() {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.refused()
 	for _, t := range ended {
 		*t = trouble{}
 	}
-	a.lasting.Store(!a.connecting.since.IsZero() || !a.sending.since.IsZero())
 	if was != nil && a.refused() == nil {
 		a.gauge.Set(0)
 		a.options.Logger.Info().Msg("topic accepts this publisher again")

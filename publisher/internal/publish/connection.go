@@ -146,9 +146,9 @@ func (c *connections) complain(err error) {
 func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	connectCtx, cancel := context.WithTimeout(ctx, c.options.SendTimeout)
 	defer cancel()
-	call := c.activity.begin()
+	returned := c.activity.begin()
 	sender, err := c.options.Connect(connectCtx)
-	c.activity.end(call)
+	returned()
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func New(options Options) *Dispatcher {
 	d.work.L = &d.mu
 	d.bodyBudget = semaphore.NewWeighted(max(options.MaxInflightBytes, smallestBodyBudget))
 	d.bodyLimit.Store(maxBody)
-	d.activity = newActivity(options.SendTimeout)
+	d.activity = &activity{longest: options.SendTimeout + callGrace}
 	d.connections = newConnections(options, d.activity)
 	d.metrics.inflight.Store(d)
 	return d

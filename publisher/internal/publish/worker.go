@@ -24,9 +24,6 @@ type worker struct {
 	failure  failure // of the last send
 	// bodies is the length of the batch's bodies, reserved is what of the budget they use.
 	bodies, reserved int64
-
-	slowTimer *time.Timer
-	slowNoted chan struct{} // gets a token when the timer's function has run
 }
 
 // run works until Run's ctx ends.
@@ -141,16 +138,20 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	for _, e := range w.batch {
 		w.messages = append(w.messages, &e.message)
 	}
-	w.watchSlow()
+	noted := make(chan struct{})
+	slow := time.AfterFunc(slowSend, func() {
+		w.slow()
+		close(noted)
+	})
 	sendCtx, cancel := context.WithTimeout(ctx, w.d.options.SendTimeout)
 	start := time.Now()
-	call := w.d.activity.begin()
+	returned := w.d.activity.begin()
 	accepted, err = conn.sender.Send(sendCtx, w.messages)
-	w.d.activity.end(call)
+	returned()
 	took := time.Since(start)
 	cancel()
-	if !w.slowTimer.Stop() {
-		<-w.slowNoted
+	if !slow.Stop() {
+		<-noted
 	}
 	clear(w.messages)
 
@@ -215,20 +216,6 @@ func (w *worker) settle(entries []*entry, accepted, oldest bool) {
 	d.notifySpace()
 	d.endDrain()
 	d.wake()
-}
-
-// watchSlow starts a timer that calls slow if the send takes longer than slowSend. The call
-// has ended before the send is over.
-func (w *worker) watchSlow() {
-	if w.slowTimer != nil {
-		w.slowTimer.Reset(slowSend)
-		return
-	}
-	w.slowNoted = make(chan struct{}, 1)
-	w.slowTimer = time.AfterFunc(slowSend, func() {
-		w.slow()
-		w.slowNoted <- struct{}{}
-	})
 }
 
 // slow moves the batch to a slot of the lanes that fail if one is free.
