@@ -9,7 +9,7 @@ import (
 )
 
 // Index checks the index by which both services read the event store in a database. It reports
-// whether the indexes can be read.
+// whether a check of the events makes sense: not without a right, and not from a wrong first id.
 func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database string) bool {
 	const what = "event store, index"
 	found, err := history.CheckIndex(ctx)
@@ -23,6 +23,7 @@ func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database
 	if err == nil && found.Exists {
 		if first := history.CheckFirstID(ctx); errors.Is(first, eventstore.ErrFirstID) {
 			r.Fail("event store, first ids", first.Error(), "set PENSTOCK_FIRST_EVENT_ID as the text says, before anything else")
+			return false
 		}
 	}
 	switch {

@@ -55,9 +55,10 @@ type check struct {
 func (k check) events(ctx context.Context) {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	k.sample(ctx)
 	history := eventstore.NewReader(k.stores.events, k.config.EventFields(), k.p.logger)
-	k.Index(ctx, history, k.stores.events.Database().Name())
+	if k.Index(ctx, history, k.stores.events.Database().Name()) {
+		k.sample(ctx)
+	}
 	k.stream(ctx, history)
 }
 
