@@ -175,7 +175,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 		}
 		health.answered(time.Now())
 		s.options.Metrics.read.Add(float64(len(documents)))
-		if err := pages.Put(ctx, documents, bytesOf(documents), func() {}); err != nil {
+		if err := pages.Put(ctx, documents, bytesOf(documents)); err != nil {
 			return moved, err
 		}
 		moved = true

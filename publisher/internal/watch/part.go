@@ -45,8 +45,9 @@ func (p *part) insert(c change, document []byte, changeBytes int) {
 // then after the part.
 func (r *reader) put(ctx context.Context, p *part) error {
 	r.options.Metrics.read.Add(float64(len(p.batch.Inserts)))
-	err := r.queue.Put(ctx, p.batch, p.bytes, func() { r.progress.hold(time.Now()) })
-	r.progress.release()
+	r.progress.hold()
+	err := r.queue.Put(ctx, p.batch, p.bytes)
+	r.progress.release(time.Now())
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ type progress struct {
 	far bool
 	// exceeded counts consecutive requests whose time was too short.
 	exceeded int
-	// held says that the reader waits for the handler.
+	// held says that the reader may wait for the handler.
 	held bool
 }
 
@@ -96,19 +96,19 @@ func (p *progress) exceed() {
 	p.exceeded++
 }
 
-// hold notes that the reader waits for the handler. No request is pending meanwhile, so the
-// server's silence is not a fault.
-func (p *progress) hold(now time.Time) {
+// hold notes that the reader may wait for the handler. No request is pending meanwhile, so
+// the server's silence is not a fault.
+func (p *progress) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held, p.moved = true, now
+	p.held = true
 }
 
 // release notes that the reader no longer waits for the handler.
-func (p *progress) release() {
+func (p *progress) release(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held = false
+	p.held, p.moved = false, now
 }
 
 // silent reports whether the stream has answered without moving for so long that it

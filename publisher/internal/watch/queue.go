@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -27,39 +26,18 @@ func NewQueue[T any](items int, bytes int64) *Queue[T] {
 	return &Queue[T]{bytes: bytes, room: semaphore.NewWeighted(bytes), items: make(chan sized[T], items)}
 }
 
-// Put waits for room and adds an item, and calls waiting about every second meanwhile. An item
-// that is larger than the queue fits if it is alone. The error is the cause of ctx.
-func (q *Queue[T]) Put(ctx context.Context, item T, bytes int64, waiting func()) error {
+// Put waits for room and adds an item. An item that is larger than the queue fits if it is
+// alone. The error is the cause of ctx.
+func (q *Queue[T]) Put(ctx context.Context, item T, bytes int64) error {
 	bytes = min(bytes, q.bytes)
-	for !q.room.TryAcquire(bytes) {
-		waiting()
-		short, cancel := context.WithTimeout(ctx, time.Second)
-		err := q.room.Acquire(short, bytes)
-		cancel()
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	if q.room.Acquire(ctx, bytes) != nil {
+		return context.Cause(ctx)
 	}
-	for {
-		select {
-		case q.items <- sized[T]{item, bytes}:
-			return nil
-		default:
-		}
-		waiting()
-		timer := time.NewTimer(time.Second)
-		select {
-		case q.items <- sized[T]{item, bytes}:
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
+	select {
+	case q.items <- sized[T]{item, bytes}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

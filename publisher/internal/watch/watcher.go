@@ -96,7 +96,7 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 			backoff: poll.Backoff{First: backoffFirst, Max: backoffMax}}
 		ended = r.run(groupCtx)
 		// The reading has ended. The handler may take any time for the rest.
-		progress.hold(time.Now())
+		progress.hold()
 		return nil
 	})
 	group.Go(func() error {
