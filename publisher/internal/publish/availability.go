@@ -42,30 +42,25 @@ type Availability struct {
 	served  atomic.Bool // the topic let the process connect once
 
 	mu sync.Mutex
-	// An opened connection ends connecting. An accepted send ends connecting and sending.
-	connecting, sending trouble
+	trouble
 }
 
-// trouble are consecutive failures of one kind: since when, and since when explicit refusals are
-// among them. The zero value is none.
+// trouble are consecutive failures. The zero value is none.
 type trouble struct {
+	// since is when they began, and refused when the explicit refusals among them did. err and
+	// refusal are the last of each.
 	since, refused time.Time
 	err, refusal   error
+	// connecting says that the last failure is one to connect. sending says that a send is
+	// among them: only an accepted send ends them then, otherwise an opened connection does.
+	connecting, sending bool
 }
 
-func (t *trouble) add(err error, refusal bool) {
-	now := time.Now()
+func (t *trouble) add(err error, send bool) {
 	if t.since.IsZero() {
-		t.since = now
+		t.since = time.Now()
 	}
-	t.err = err
-	if !refusal {
-		return
-	}
-	if t.refused.IsZero() {
-		t.refused = now
-	}
-	t.refusal = err
+	t.err, t.connecting, t.sending = err, !send, t.sending || send
 }
 
 // NewAvailability makes an Availability for a process whose topic has not answered yet.
@@ -81,33 +76,51 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 // send.
 func (a *Availability) Connected() {
 	a.served.Store(true)
-	a.end(&a.connecting)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.connecting = false; !a.sending {
+		a.end()
+	}
 }
 
 // Accepted says that the topic has accepted a send.
-func (a *Availability) Accepted() { a.end(&a.connecting, &a.sending) }
+func (a *Availability) Accepted() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end()
+}
+
+// end ends the trouble. The caller holds the mutex.
+func (a *Availability) end() {
+	if !a.refused.IsZero() {
+		a.gauge.Set(0)
+		a.options.Logger.Info().Msg("topic accepts this publisher again")
+	}
+	a.trouble = trouble{}
+}
 
 // TermEnded says that this process no longer publishes, so it no longer knows whether the topic
 // works. Refusals are kept over terms.
 func (a *Availability) TermEnded() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, t := range []*trouble{&a.connecting, &a.sending} {
-		t.since, t.err = t.refused, t.refusal
+	if a.refused.IsZero() {
+		a.trouble = trouble{}
 	}
+	a.since, a.err = a.refused, a.refusal
 }
 
 // ConnectFailed notes an attempt to connect that failed while no connection was open.
-func (a *Availability) ConnectFailed(err error) { a.fails(&a.connecting, err) }
+func (a *Availability) ConnectFailed(err error) { a.fails(err, false) }
 
 // SendFailed notes a send that failed because of the connection or the broker, and not
 // because of its events.
-func (a *Availability) SendFailed(err error) { a.fails(&a.sending, err) }
+func (a *Availability) SendFailed(err error) { a.fails(err, true) }
 
-func (a *Availability) fails(t *trouble, err error) {
+func (a *Availability) fails(err error, send bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t.add(err, false)
+	a.add(err, send)
 }
 
 // Failing returns since when no connection could be opened or, if one is open, no send was
@@ -116,33 +129,35 @@ func (a *Availability) Failing() (since time.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case !a.connecting.since.IsZero():
-		return a.connecting.since, fmt.Errorf("no connection to the topic can be opened: %w", a.connecting.err)
-	case !a.sending.since.IsZero():
-		return a.sending.since, fmt.Errorf("the topic accepts no send: %w", a.sending.err)
+	case a.since.IsZero():
+		return time.Time{}, nil
+	case a.connecting:
+		return a.since, fmt.Errorf("no connection to the topic can be opened: %w", a.err)
 	}
-	return time.Time{}, nil
+	return a.since, fmt.Errorf("the topic accepts no send: %w", a.err)
 }
 
 // Refused notes that the topic has refused a send. The error is nil if the caller should
 // retry; otherwise it says why the term must end.
-func (a *Availability) Refused(err error) error { return a.refuse(&a.sending, err) }
+func (a *Availability) Refused(err error) error { return a.refuse(err, true) }
 
 // ConnectRefused is [Availability.Refused] for an attempt to connect.
-func (a *Availability) ConnectRefused(err error) error { return a.refuse(&a.connecting, err) }
+func (a *Availability) ConnectRefused(err error) error { return a.refuse(err, false) }
 
-func (a *Availability) refuse(t *trouble, err error) error {
+func (a *Availability) refuse(err error, send bool) error {
 	if !a.served.Load() {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.refused() == nil {
+	if a.refused.IsZero() {
+		a.refused = time.Now()
 		a.gauge.Set(1)
 		a.options.Logger.Error().Err(a.options.Explain(err)).Stringer("endsAfter", a.options.FatalAfter).Msg("topic refuses this publisher; retrying")
 	}
-	t.add(err, true)
-	if lasted := time.Since(t.refused); lasted >= a.options.FatalAfter {
+	a.add(err, send)
+	a.refusal = err
+	if lasted := time.Since(a.refused); lasted >= a.options.FatalAfter {
 		return fmt.Errorf("refused for %s: %w", poll.Duration(lasted), err)
 	}
 	return nil
@@ -153,32 +168,8 @@ func (a *Availability) refuse(t *trouble, err error) error {
 func (a *Availability) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if t := a.refused(); t != nil {
-		return fmt.Errorf("the topic has refused this publisher for %s: %w", poll.Duration(time.Since(t.refused)), a.options.Explain(t.refusal))
+	if a.refused.IsZero() {
+		return nil
 	}
-	return nil
-}
-
-// refused returns the trouble that has refusals; nil if none has. The caller holds the mutex.
-func (a *Availability) refused() *trouble {
-	for _, t := range []*trouble{&a.connecting, &a.sending} {
-		if !t.refused.IsZero() {
-			return t
-		}
-	}
-	return nil
-}
-
-// end ends trouble, and logs that the topic accepts the publisher if no refusals are left.
-func (a *Availability) end(ended ...*trouble) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	was := a.refused()
-	for _, t := range ended {
-		*t = trouble{}
-	}
-	if was != nil && a.refused() == nil {
-		a.gauge.Set(0)
-		a.options.Logger.Info().Msg("topic accepts this publisher again")
-	}
+	return fmt.Errorf("the topic has refused this publisher for %s: %w", poll.Duration(time.Since(a.refused)), a.options.Explain(a.refusal))
 }
