@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,24 +37,6 @@ func startServer(t *testing.T, o health.Options) *health.Server {
 		}
 	})
 	return server
-}
-
-// Half-open connections are bounded, and a probe is answered while they are there.
-func TestHalfOpenConnectionsAreBounded(t *testing.T) {
-	const connections, limit = 2000, 300
-	server := startServer(t, health.Options{})
-	before := runtime.NumGoroutine()
-	for range connections {
-		dial(t, server, "GET /livez HTTP/1.1\r\nHost: localhost\r\n")
-	}
-	if code, _, err := get(t, "http://"+server.Addr().String()+"/livez"); err != nil || code != http.StatusOK {
-		t.Errorf("the probe was answered with %d, %v", code, err)
-	}
-	for deadline := time.Now().Add(3 * time.Second); runtime.NumGoroutine()-before > limit; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines serve %d half-open connections, want at most %d", runtime.NumGoroutine()-before, connections, limit)
-		}
-	}
 }
 
 // Clients that send complete requests and do not read the answers keep no probe from its

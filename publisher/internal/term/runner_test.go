@@ -52,26 +52,3 @@ func TestFatalErrorOfATermEndsTheProcess(t *testing.T) {
 		}
 	})
 }
-
-func TestAFailedTermIsFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.insert("a", 1, false)
-		failures := 3
-		s.checkpoint.fault = func() error {
-			if failures--; failures >= 0 {
-				return errors.New("passing")
-			}
-			return nil
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		time.AfterFunc(3*time.Minute, stop)
-		if err := s.runner.Run(ctx, alone(t)); err != nil {
-			t.Error(err)
-		}
-		if !s.topic.has("a/1") {
-			t.Error("nothing was published")
-		}
-	})
-}
