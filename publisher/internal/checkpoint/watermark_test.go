@@ -58,35 +58,6 @@ func expectLow(t *testing.T, w *checkpoint.Watermark, want checkpoint.Position) 
 	}
 }
 
-func TestWatermarkFollowsTheOldestUnacknowledgedEvent(t *testing.T) {
-	t.Parallel()
-	w := checkpoint.NewWatermark()
-	if p, moves := w.Low(); !p.IsZero() || moves != 0 {
-		t.Errorf("an empty watermark is at %v after %d moves, want no position and 0", p, moves)
-	}
-	h := add(t, w, at(1), at(2), at(3), at(4))
-	w.Ack(h[1], h[3])
-	w.Ack(h[3]) // again
-	expectLow(t, w, checkpoint.Position{})
-	if w.Window() != 4 {
-		t.Errorf("%d in the window, want 4", w.Window())
-	}
-	w.Ack(h[0])
-	expectLow(t, w, at(2))
-	w.Ack(h[0], h[1]) // again
-	expectLow(t, w, at(2))
-	if w.Window() != 2 {
-		t.Errorf("%d in the window, want 2", w.Window())
-	}
-	w.Ack(h[2])
-	expectLow(t, w, at(4))
-	if w.Window() != 0 {
-		t.Errorf("%d in the window, want 0", w.Window())
-	}
-	w.Ack(checkpoint.Handle(99)) // never added
-	expectLow(t, w, at(4))
-}
-
 func TestWatermarkCopiesPositions(t *testing.T) {
 	t.Parallel()
 	w := checkpoint.NewWatermark()
@@ -125,35 +96,14 @@ func TestWatermarkAdvancesWhenIdle(t *testing.T) {
 	expectLow(t, w, postBatch(0))
 	w.Ack(h[0])
 	expectLow(t, w, checkpoint.Position{Token: bson.Raw("token-00000002++")})
-}
 
-// A scan, its end, and the stream after it are one sequence.
-func TestWatermarkAdvancesFromScanToStream(t *testing.T) {
-	t.Parallel()
-	w := checkpoint.NewWatermark()
-	start := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 7}}}
-	w.Mark(start)
-	expectLow(t, w, start)
-	h := add(t, w, scanned("a", 1), scanned("b", 1), scanned("b", 2))
-	w.Ack(h[0], h[1])
-	expectLow(t, w, scanned("b", 1))
+	// So is the time at which a stream begins after a scan.
 	end := checkpoint.Position{ClusterTime: bson.Timestamp{T: 7}}
 	w.Mark(end)
-	stream := add(t, w, at(8))
-	w.Ack(stream...)
-	expectLow(t, w, scanned("b", 1))
-	w.Ack(h[2])
-	expectLow(t, w, at(8))
-
-	w = checkpoint.NewWatermark()
-	h = add(t, w, scanned("a", 1))
-	w.Mark(end)
-	w.Ack(h...)
-	expectLow(t, w, end)
-	_, before := w.Low()
+	_, before = w.Low()
 	w.Mark(end)
 	if _, moves := w.Low(); moves != before {
-		t.Error("the same mark moved the watermark")
+		t.Error("the same time moved the watermark")
 	}
 }
 
@@ -189,7 +139,8 @@ func TestWatermarkEqualsTheModel(t *testing.T) {
 		}
 		acknowledge := func(i int) {
 			list[open[i]].acked = true
-			w.Ack(list[open[i]].handle)
+			// Again, and one that was never added.
+			w.Ack(list[open[i]].handle, list[open[i]].handle, checkpoint.Handle(1<<40))
 			open = append(open[:i], open[i+1:]...)
 		}
 		n := 0

@@ -1,7 +1,6 @@
 package publish_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -249,39 +248,6 @@ func TestRefusalOnAnEndedLinkQuarantinesNoEvent(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestFailingEventBlocksOnlyItsKey: a batch that keeps failing is halved until
-// the event is alone with its key.
-func TestFailingEventBlocksOnlyItsKey(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBroker(func(messages []*event.Message) answer {
-			for _, m := range messages {
-				if m.SessionKey == "stubborn" {
-					return fails(publish.FaultTransient)
-				}
-			}
-			return ok(time.Millisecond)
-		})
-		h := newHarness(t, b, nil)
-		for id := range int64(100) {
-			h.submit(t, fmt.Sprint("aggregate-", id), id+1)
-			if id == 30 {
-				h.submit(t, "stubborn", 1000)
-			}
-		}
-		ended := errors.New("the term ends")
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, ended)
-		defer cancel()
-		h.start(ctx)
-		if err := <-h.ran; !errors.Is(err, ended) {
-			t.Errorf("run gives %v", err)
-		}
-		if h.ackedEvents() != 100 {
-			t.Errorf("%d of the 100 neighbours are acknowledged after a minute", h.ackedEvents())
-		}
-	})
 }
 
 func TestAutoBatchingByTheTopic(t *testing.T) {
