@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/verify"
@@ -32,6 +33,9 @@ const (
 
 // disconnectTimeout bounds the wait for operations that still use the client.
 const disconnectTimeout = 10 * time.Second
+
+// awaitPoll is the pause between two looks at what the services have done.
+const awaitPoll = 50 * time.Millisecond
 
 // inBuckets makes a publisher use session buckets.
 var inBuckets = []string{"PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", buckets)}
@@ -163,7 +167,7 @@ func (e *environment) goLive(ctx context.Context) error {
 
 // awaitLive waits until all projections are live and none is being built.
 func (e *environment) awaitLive(ctx context.Context) error {
-	return e.await(ctx, "projections to be live", func() (bool, error) {
+	return proc.Await(ctx, awaitPoll, "projections to be live", func() (bool, error) {
 		catalog := e.client.Database(harness.StateDatabase).Collection("projections")
 		live, err := catalog.CountDocuments(ctx, bson.D{
 			{Key: "live", Value: bson.D{{Key: "$ne", Value: nil}}}, {Key: "building", Value: nil},
@@ -181,30 +185,10 @@ func (e *environment) startPublisher(ctx context.Context) error {
 		return err
 	}
 	checkpoints := e.client.Database(harness.StateDatabase).Collection("checkpoints")
-	return e.await(ctx, "a checkpoint in the change stream", func() (bool, error) {
+	return proc.Await(ctx, awaitPoll, "a checkpoint in the change stream", func() (bool, error) {
 		n, err := checkpoints.CountDocuments(ctx, bson.D{{Key: "token", Value: bson.D{{Key: "$exists", Value: true}}}})
 		return n > 0, err
 	})
-}
-
-// await polls until a condition holds.
-func (e *environment) await(ctx context.Context, what string, holds func() (bool, error)) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ok, err := holds()
-		if err != nil {
-			return err
-		}
-		if ok {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
-		}
-	}
 }
 
 // published counts the messages that the services' topic has accepted.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -54,7 +55,7 @@ func (e *environment) underLoad(ctx context.Context, o *observing, events []work
 	if err != nil {
 		return measured{}, err
 	}
-	if err := e.await(ctx, "all events in read models", func() (bool, error) {
+	if err := proc.Await(ctx, awaitPoll, "all events in read models", func() (bool, error) {
 		for _, p := range processes {
 			if !p.Running() {
 				return false, fmt.Errorf("%s has ended (%w); its log says\n%s", p.Name, p.Err(), logs(processes))

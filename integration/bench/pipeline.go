@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -149,7 +150,7 @@ func (e *environment) pipe(ctx context.Context, d disturbed) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	if err := e.await(ctx, "all messages to be settled", func() (bool, error) { return all() >= len(d.Events), nil }); err != nil {
+	if err := proc.Await(ctx, awaitPoll, "all messages to be settled", func() (bool, error) { return all() >= len(d.Events), nil }); err != nil {
 		return reading{}, err
 	}
 	if err := e.pipeline.Stop(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -83,7 +84,7 @@ func (e *environment) publishAll(ctx context.Context, events []workload.Event) e
 	if _, err := e.pipeline.StartPublisher("publisher-0"); err != nil {
 		return err
 	}
-	if err := e.await(ctx, "all messages on the topic", func() (bool, error) { return e.published() >= len(events), nil }); err != nil {
+	if err := proc.Await(ctx, awaitPoll, "all messages on the topic", func() (bool, error) { return e.published() >= len(events), nil }); err != nil {
 		return err
 	}
 	return e.pipeline.Stop(ctx)

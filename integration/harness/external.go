@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -72,22 +73,14 @@ func awaitPrimary(ctx context.Context, client *mongo.Client) error {
 	if err := mongox.CheckReplicaSet(ctx, client); err != nil {
 		return err
 	}
-	poll := time.NewTicker(primaryPoll)
-	defer poll.Stop()
-	for {
+	return proc.Await(ctx, primaryPoll, "a primary", func() (bool, error) {
 		hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
 		if err != nil {
-			return fmt.Errorf("ask for the primary: %w", err)
+			return false, fmt.Errorf("ask for the primary: %w", err)
 		}
-		if writable, _ := hello.Lookup("isWritablePrimary").BooleanOK(); writable {
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("await a primary: %w", context.Cause(ctx))
-		}
-	}
+		writable, _ := hello.Lookup("isWritablePrimary").BooleanOK()
+		return writable, nil
+	})
 }
 
 // name returns the name of the nth pipeline's topic, which also begins its databases'

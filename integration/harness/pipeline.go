@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // The databases of a pipeline with its own event store, and the events collection of any
@@ -224,18 +226,13 @@ func (p *Pipeline) Leader(ctx context.Context) (*Process, error) {
 
 // AwaitLeader waits until a publisher leads.
 func (p *Pipeline) AwaitLeader(ctx context.Context) (*Process, error) {
-	poll := time.NewTicker(readyPoll)
-	defer poll.Stop()
-	for {
-		if leader, err := p.Leader(ctx); err == nil {
-			return leader, nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("await a leader: %w", context.Cause(ctx))
-		}
-	}
+	var leader *Process
+	err := proc.Await(ctx, readyPoll, "a leader", func() (bool, error) {
+		var none error
+		leader, none = p.Leader(ctx)
+		return none == nil, nil
+	})
+	return leader, err
 }
 
 // stopTimeout bounds the clean stop of all services.

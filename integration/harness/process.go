@@ -65,20 +65,12 @@ const readyPoll = 50 * time.Millisecond
 // AwaitReady waits until /readyz returns 200. It returns an error if the process or ctx
 // ends first.
 func (p *Process) AwaitReady(ctx context.Context) error {
-	poll := time.NewTicker(readyPoll)
-	defer poll.Stop()
-	for {
-		if p.get(ctx, "/readyz") == nil {
-			return nil
+	return proc.Await(ctx, readyPoll, p.Name+", which is not ready; see "+p.Log, func() (bool, error) {
+		if !p.Running() {
+			return false, fmt.Errorf("await %s: it ended before it was ready (%w); see %s", p.Name, p.Err(), p.Log)
 		}
-		select {
-		case <-poll.C:
-		case <-p.Exited():
-			return fmt.Errorf("await %s: it ended before it was ready (%w); see %s", p.Name, p.Err(), p.Log)
-		case <-ctx.Done():
-			return fmt.Errorf("await %s: not ready; see %s: %w", p.Name, p.Log, context.Cause(ctx))
-		}
-	}
+		return p.get(ctx, "/readyz") == nil, nil
+	})
 }
 
 func (p *Process) get(ctx context.Context, path string) error {

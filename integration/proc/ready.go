@@ -12,6 +12,22 @@ const ReadyTimeout = 90 * time.Second
 // readyPoll is the pause between two checks whether a program is ready.
 const readyPoll = 50 * time.Millisecond
 
+// Await calls done at each interval until it returns true or an error, or until ctx ends.
+func Await(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
+	poll := time.NewTicker(interval)
+	defer poll.Stop()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("await %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
 // AwaitReady polls until ready succeeds. It fails with the last error of ready if the
 // process ends first, or if ctx or [ReadyTimeout] ends.
 func (p *Process) AwaitReady(ctx context.Context, ready func(context.Context) error) error {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -134,39 +135,30 @@ func (r *run) promote(ctx context.Context, results []RebuildResult) error {
 		r.opts.View.Note("replaced " + process.Name)
 	}
 	var last []RebuildStatus
-	poll := time.NewTicker(operatorPoll)
-	defer poll.Stop()
-	for {
+	return proc.Await(ctx, operatorPoll, "the new generations", func() (bool, error) {
 		states, err := r.look(ctx, results)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !slices.Equal(states, last) {
 			last = states
 			progress()
 		}
-		waiting := ""
+		live := true
 		for i, state := range states {
 			result := &results[i]
 			switch {
 			case state.State == "failed":
-				return fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Reason)
+				return false, fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Reason)
 			case state.Live <= generationBefore || state.Building != 0:
-				waiting = fmt.Sprintf("%s, which is %s", result.Projection, state.State)
+				live = false
 			case result.Generation == 0:
 				result.Generation, result.Took = state.Live, time.Since(begun)
 				r.opts.View.Note(fmt.Sprintf("generation %d of %s is live, %s after the new file", result.Generation, result.Projection, result.Took.Round(100*time.Millisecond)))
 			}
 		}
-		if waiting == "" {
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("await the new generation of %s: %w", waiting, context.Cause(ctx))
-		}
-	}
+		return live, nil
+	})
 }
 
 // generationBefore is the generation of a projection before its first change.

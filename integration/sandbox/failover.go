@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // failoverPoll is the resolution of the measured failover time.
@@ -16,7 +17,7 @@ const failoverPoll = 20 * time.Millisecond
 // two, and an error if that takes longer than timeout.
 func killLeader(
 	ctx context.Context, pipeline *harness.Pipeline, view *View, timeout time.Duration, killed func(),
-) (time.Duration, error) {
+) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not within %s", timeout))
 	defer cancel()
 	leader, err := pipeline.AwaitLeader(ctx)
@@ -28,21 +29,16 @@ func killLeader(
 	killed()
 	view.Note(fmt.Sprintf("killed the leader %s with SIGKILL", leader.Name))
 
-	poll := time.NewTicker(failoverPoll)
-	defer poll.Stop()
-	for {
+	err = proc.Await(ctx, failoverPoll, "a successor of "+leader.Name, func() (bool, error) {
 		if successor, err := pipeline.Leader(ctx); err == nil {
 			metrics, err := successor.Metrics(ctx)
 			if err == nil && metrics.Sum("penstock_publisher_events_published_total", "result", "published") > 0 {
-				took := time.Since(begun)
+				took = time.Since(begun)
 				view.Note(fmt.Sprintf("%s leads and publishes, %s later", successor.Name, took.Round(time.Millisecond)))
-				return took, nil
+				return true, nil
 			}
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return 0, fmt.Errorf("await a successor of %s: %w", leader.Name, context.Cause(ctx))
-		}
-	}
+		return false, nil
+	})
+	return took, err
 }

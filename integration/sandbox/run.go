@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -259,26 +260,17 @@ func (r *run) startServices(ctx context.Context) error {
 // awaitProjected waits until the read models show n events. It returns errStalled if they
 // make no progress.
 func (r *run) awaitProjected(ctx context.Context, n int) error {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
 	last, since := 0, time.Now()
-	for {
+	return proc.Await(ctx, sampleEvery, "events in read models", func() (bool, error) {
 		projected := r.observer.Projected()
-		if projected >= n {
-			return nil
-		}
 		if projected > last {
 			last, since = projected, time.Now()
 		}
-		if time.Since(since) > r.opts.Stall {
-			return errStalled
+		if projected < n && time.Since(since) > r.opts.Stall {
+			return false, errStalled
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return projected >= n, nil
+	})
 }
 
 // percentiles returns the latencies that 50 % and 99 % of the events did not exceed.
