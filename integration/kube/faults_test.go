@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
@@ -184,34 +183,6 @@ func TestLeaderCutOff(t *testing.T) {
 			s.neverLate(late)
 		})
 	}
-}
-
-// deletions is how often the Lease is deleted.
-const deletions = 6
-
-// A deleted Lease is made again by the leader, or by a candidate. Then the leader's term ends when
-// it renews, and the two publish the same events in the same order meanwhile.
-func TestLeaseDeleted(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, defaults)
-	leases, err := coordinationv1client.NewForConfig(s.control.Admin())
-	must(t, err)
-	for range deletions {
-		deleted := time.Now()
-		must(t, leases.Leases(s.account.Namespace).Delete(t.Context(), leaseName, metav1.DeleteOptions{}))
-		s.await("a Lease whose holder publishes", func() bool {
-			lease, err := leases.Leases(s.account.Namespace).Get(t.Context(), leaseName, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return false
-			}
-			must(t, err)
-			epoch, identity := s.checkpoint()
-			holder := lease.Spec.HolderIdentity
-			return holder != nil && *holder == identity && s.publishedSince(epoch, deleted)
-		})
-		s.atAnyMoment()
-	}
-	s.invariants()
 }
 
 // checkTrust fails if a term that lost the API server at that time published after its
