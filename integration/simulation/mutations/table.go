@@ -123,8 +123,8 @@ var Table = []Mutation{
 	{
 		Name: "events of one aggregate are sent at the same time",
 		File: "publisher/internal/publish/lane.go",
-		Old:  "if ln.state == laneEmpty {",
-		New:  "if ln.state == laneEmpty || ln.state == laneSending {",
+		Old:  "if ln.sending == 0 {",
+		New:  "if ln.sending >= 0 {",
 	},
 	{
 		Name: "events that come back from a failed send are sent in reverse order",

@@ -9,7 +9,7 @@
 //
 // A lane exists only while its key has events in flight, so idle keys cost
 // nothing, and there is no goroutine, timer or channel per key or per event. A
-// lane is in one of four states (laneState):
+// lane is in one of four states:
 //
 //	         Submit               a worker takes its head
 //	(none) ──────────▶ ready ───────────────────────────────▶ sending

@@ -37,19 +37,7 @@ type lane struct {
 	sending    int      // taken by a worker and not settled: those queued wait for all of them
 	setback    *setback // what its failed sends say; nil if none failed since one was accepted
 	next       *lane    // behind it in a ready queue, or in the free list
-	// state is where the lane is.
-	state laneState
 }
-
-// laneState is the state of a lane; see the package's doc.
-type laneState int
-
-const (
-	laneEmpty   laneState = iota // nothing was queued yet
-	laneReady                    // in a ready queue
-	laneSending                  // a worker has events of it
-	laneWaiting                  // in the heap until its setback's wait ends
-)
 
 // slot is the kind of a batch in flight, in the order in which workers take them. Each has a
 // queue of ready lanes.
@@ -67,7 +55,6 @@ const (
 type laneQueue struct{ head, tail *lane }
 
 func (q *laneQueue) push(ln *lane) {
-	ln.state = laneReady
 	if q.head == nil {
 		q.head = ln
 	} else {
@@ -79,7 +66,7 @@ func (q *laneQueue) push(ln *lane) {
 func (q *laneQueue) pop() {
 	ln := q.head
 	q.head = ln.next
-	ln.next, ln.state = nil, laneEmpty
+	ln.next = nil
 	if q.head == nil {
 		q.tail = nil
 	}
@@ -132,7 +119,7 @@ func (l *lanes) add(key string, e *entry) {
 		return
 	}
 	ln.head, ln.tail = e, e
-	if ln.state == laneEmpty {
+	if ln.sending == 0 {
 		l.offer(ln)
 	}
 }
@@ -154,7 +141,6 @@ func (l *lanes) take(batch []*entry, slot slot, mixed bool, maxEvents int, maxBy
 			maxEvents = min(maxEvents, s.maxEvents)
 		}
 		from.pop()
-		ln.state = laneSending
 		for e := ln.head; e != nil && len(batch) < maxEvents; e = ln.head {
 			if len(batch) > 0 && bytes+e.size > maxBytes {
 				break
@@ -229,7 +215,6 @@ func (l *lanes) settle(ln *lane) {
 func (l *lanes) offer(ln *lane) {
 	switch s := ln.setback; {
 	case s != nil && !s.until.IsZero():
-		ln.state = laneWaiting
 		heap.Push(&l.waiting, ln)
 		if !s.topicWorks {
 			l.forTopic++

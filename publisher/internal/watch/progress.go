@@ -53,8 +53,9 @@ func (p *progress) opening() {
 	p.stalled = time.Time{}
 }
 
-// reply notes an answer of the stream and reports whether the position has moved.
-func (p *progress) reply(chunk Chunk, now time.Time) (moved bool) {
+// reply notes an answer of the stream and reports whether the position has moved. fresh says
+// that it has moved lately, so that an empty reply proves that there is nothing to read.
+func (p *progress) reply(chunk Chunk, now time.Time) (moved, fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	behind, known := chunk.behind()
@@ -71,12 +72,13 @@ func (p *progress) reply(chunk Chunk, now time.Time) (moved bool) {
 			p.answered = now
 		}
 	}
+	fresh = now.Sub(p.moved) < p.silence
 	// Without times, only an empty reply shows that the stream has caught up.
 	near := known && !p.far || !known && len(chunk.Changes) == 0
-	if near && !chunk.More && p.freshAt(now) {
+	if near && !chunk.More && fresh {
 		p.current = now
 	}
-	return moved
+	return moved, fresh
 }
 
 // ping notes that the server has answered a ping while a request waits.
@@ -125,16 +127,6 @@ func (p *progress) silent(now time.Time) bool {
 	}
 	return now.Sub(p.stalled) >= allowed
 }
-
-// fresh reports whether the position has moved lately, so that an empty reply
-// proves that there is nothing to read.
-func (p *progress) fresh(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.freshAt(now)
-}
-
-func (p *progress) freshAt(now time.Time) bool { return now.Sub(p.moved) < p.silence }
 
 // caughtUp reports whether the stream is close to the end of the oplog, or was when it
 // was last read, less than a silence ago.

@@ -119,23 +119,23 @@ func (r *reader) read(ctx context.Context, stream ChangeStream) error {
 		return err
 	}
 	now := time.Now()
-	moved := r.progress.reply(chunk, now)
+	moved, fresh := r.progress.reply(chunk, now)
 	r.options.Metrics.replied(chunk)
 	if moved {
 		r.backoff.Reset()
 	}
 	if len(chunk.Changes) == 0 {
-		return r.idle(chunk, moved, now)
+		return r.idle(chunk, moved, fresh, now)
 	}
 	return r.take(ctx, chunk)
 }
 
 // idle handles a reply without changes: the server found none within its wait.
-func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
+func (r *reader) idle(chunk Chunk, moved, fresh bool, now time.Time) error {
 	switch behind, _ := chunk.behind(); {
 	case behind > closeBehind:
 		r.options.Metrics.upTo(time.Unix(int64(chunk.Time.T), 0))
-	case r.progress.fresh(now):
+	case fresh:
 		r.options.Metrics.upTo(now)
 	}
 	if moved && chunk.Token != nil && !r.ended {
