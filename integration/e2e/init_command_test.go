@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +17,8 @@ import (
 )
 
 // TestInitWritesProjectionsThatRun checks that the first file of projections, which the
-// projector writes for the events of a store, passes the check and fills read models. The
-// command never overwrites a file.
+// projector writes for the events of a store, passes the check and its own tests, which a wrong
+// count fails, and fills read models. The command never overwrites a file.
 func TestInitWritesProjectionsThatRun(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
@@ -27,7 +28,7 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 	events := []workload.Event{
 		opened("1", 1, "AccountOpened", bson.D{{Key: "owner", Value: "Ada"}, {Key: "limit", Value: int32(5)}}),
 		opened("1", 2, "MoneyPaidIn", bson.D{{Key: "cents", Value: int64(250)}}),
-		opened("2", 1, "AccountOpened", bson.D{{Key: "owner", Value: "Bob"}}),
+		opened("2", 1, "AccountOpened", bson.D{{Key: "owner", Value: "Bob"}, {Key: "vip", Value: true}, {Key: "rate", Value: 1.5}, {Key: "bank", Value: bson.NewObjectID()}, {Key: "limit", Value: nil}}),
 	}
 	file := filepath.Join(t.TempDir(), "first.yaml")
 	backend, err := suite.backends.Open(t.Context(), harness.TopicOptions{}, 0)
@@ -60,6 +61,12 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 	}
 	run(0, "", "check", file)
 	run(0, "", "test", filepath.Dir(file))
+	wrong := strings.Replace(string(written), `eventCount: "1"`, `eventCount: "2"`, 1)
+	err = os.WriteFile(file, []byte(wrong), 0o600)
+	run(1, "eventCount: expected", "test", filepath.Dir(file))
+	if err = errors.Join(err, os.WriteFile(file, written, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	if !strings.HasPrefix(string(written), "# yaml-language-server: $schema=https://") {
 		t.Errorf("the file does not name its schema:\n%s", written)
 	}
