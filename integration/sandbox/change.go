@@ -115,8 +115,6 @@ func (r *run) rebuild(ctx context.Context) ([]RebuildResult, error) {
 // promote replaces the projectors one by one, with the new projections file, and waits
 // until all new generations are live.
 func (r *run) promote(ctx context.Context, results []RebuildResult) error {
-	ctx, progress, end := stalling(ctx, r.opts.Stall)
-	defer end()
 	begun := time.Now()
 	if err := r.pipeline.SetProjections(r.opts.Workload.Change.Projections); err != nil {
 		return err
@@ -131,18 +129,19 @@ func (r *run) promote(ctx context.Context, results []RebuildResult) error {
 		if err := r.replace(ctx, process); err != nil {
 			return err
 		}
-		progress()
 		r.opts.View.Note("replaced " + process.Name)
 	}
 	var last []RebuildStatus
+	since := time.Now()
 	return proc.Await(ctx, operatorPoll, "the new generations", func() (bool, error) {
 		states, err := r.look(ctx, results)
 		if err != nil {
 			return false, err
 		}
 		if !slices.Equal(states, last) {
-			last = states
-			progress()
+			last, since = states, time.Now()
+		} else if time.Since(since) > r.opts.Stall {
+			return false, fmt.Errorf("await the new generations: no progress for %s", r.opts.Stall)
 		}
 		live := true
 		for i, state := range states {
@@ -166,6 +165,8 @@ const generationBefore = 1
 
 // replace stops a projector cleanly and starts it again.
 func (r *run) replace(ctx context.Context, process *harness.Process) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Stall, fmt.Errorf("not within %s", r.opts.Stall))
+	defer cancel()
 	if err := process.Stop(ctx); err != nil {
 		return err
 	}
