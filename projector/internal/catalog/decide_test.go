@@ -144,6 +144,7 @@ func TestDecisions(t *testing.T) {
 		"a cancelled build is not repeated":                                          {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b"},
 		"a cancelled build is not repeated by a pod that starts alone":               {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b", alive: []catalog.Registration{podWith("b")}},
 		"a cancelled first build is not repeated":                                    {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "a"},
+		"after a cancelled first build, another definition needs no confirmation":    {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "b", want: "building 2 b garbage 1"},
 		"after a cancelled build, the live definition changes nothing":               {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "a"},
 		"after a cancelled build, another definition is built":                       {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
 		"after a cancelled build, a retired projection declared again is built":      {entries: entriesOf(retired(t, givenUp(t, start(t, live("a"), "b")))), declares: "b", want: "live 1 a frozen building 3 b garbage 2", changed: true},

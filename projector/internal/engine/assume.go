@@ -69,7 +69,10 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 	// watermark not at all. All writes of a part are guarded by the time of its last change.
 	guarded := u.Parts || u.fold.Kind == model.Update && u.assumes == assumesKept || u.fold.Kind == model.Create && u.assumes == assumesNew
 	if u.fold.Err != nil || !guarded || !admitted {
-		u.unassume()
+		u.assumes = assumesNothing
+		u.stored(&model.State{Watermark: u.NoEvent()})
+		clear(u.run)
+		u.run, u.fold = u.run[:0], projection.Fold{}
 		return false
 	}
 	return true
@@ -78,14 +81,6 @@ func (t *track) assume(ctx context.Context, u *unit) bool {
 // stored sets the stored state of the unit.
 func (u *unit) stored(s *model.State) {
 	u.document, u.watermark, u.updatedAt, u.foreign = s.Document, s.Watermark, s.UpdatedAt, s.Foreign
-}
-
-// unassume drops the assumed state and its fold.
-func (u *unit) unassume() {
-	u.assumes = assumesNothing
-	u.stored(&model.State{Watermark: u.NoEvent()})
-	clear(u.run)
-	u.run, u.fold = u.run[:0], projection.Fold{}
 }
 
 // refuted reports whether the result of a write shows that the assumed state was wrong, or
@@ -100,7 +95,6 @@ func (t *track) refuted(u *unit, result model.Written) bool {
 	if assumed == assumesNew && result.Status == model.Stale {
 		t.newcomers.wrong()
 	}
-	u.unassume()
 	return true
 }
 
@@ -123,11 +117,7 @@ func (t *track) remember(u *unit, result model.Written) {
 	case u.fold.Kind == model.Update:
 		state.Document = u.fold.State()
 	}
-	if state.Document == nil {
-		// An older state of the unit must not stay in the session: a later call would use
-		// it.
-		t.session.take(u)
-		return
+	if state.Document != nil {
+		t.session.keep(u, state)
 	}
-	t.session.keep(u, state)
 }

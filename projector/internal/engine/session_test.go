@@ -146,6 +146,25 @@ func TestFailureOnAnAssumedStateParksNothing(t *testing.T) {
 	}
 }
 
+// TestFailureOfTheFirstEventOfAPartParksIt sends a first event that fails to a view. The session
+// assumes that there is no part, and all writes of parts are guarded, also one without an event.
+func TestFailureOfTheFirstEventOfAPartParksIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+views:
+  - name: p
+    collection: c
+    from:
+      - {aggregateType: Account, key: aggregateId, on: {Failing: {set: {n: "1 / 0"}}}}
+`)
+	failing := projectiontest.Event(1, "Failing", `{}`)
+	failing.AggregateType = "Account"
+	done(t, b.Session(1<<20), failing)
+	if len(b.parking.parked) != 1 || len(b.writes) != 0 {
+		t.Errorf("parked: %v, written: %v", b.parking.parked, b.writes)
+	}
+}
+
 // replaceTargets replaces the targets by others with the same units.
 func replaceTargets(tb rapid.TB, b *bench) {
 	targets := b.Targets()

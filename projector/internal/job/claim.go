@@ -93,15 +93,14 @@ func (s *Store) take(ctx context.Context, c mongox.Collection, filter bson.D, ho
 	return err == nil, err
 }
 
-// check reports whether the claim's job is still running under the claim's plan.
+// check reports whether the claim's job is still running.
 func (s *Store) check(ctx context.Context, c Claim) error {
 	var found struct {
 		State State `bson:"state"`
-		Epoch int64 `bson:"epoch"`
 	}
 	err := s.request(ctx, func(ctx context.Context) error {
 		return s.jobs.FindOne(ctx, bson.D{{Key: "_id", Value: c.Job.ID}},
-			options.FindOne().SetProjection(bson.D{{Key: "state", Value: 1}, {Key: "epoch", Value: 1}})).Decode(&found)
+			options.FindOne().SetProjection(bson.D{{Key: "state", Value: 1}})).Decode(&found)
 	})
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
@@ -110,8 +109,6 @@ func (s *Store) check(ctx context.Context, c Claim) error {
 		return fmt.Errorf("read the state of job %s: %w", c.Job.ID, err)
 	case stopped(found.State) != nil:
 		return fmt.Errorf("job %s: %w", c.Job.ID, stopped(found.State))
-	case found.Epoch != c.Job.Epoch:
-		return fmt.Errorf("job %s was planned again: %w", c.Job.ID, ErrLost)
 	}
 	return nil
 }
@@ -168,20 +165,11 @@ func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map
 // Return releases a claim. Another process may take it after the delay. failure is the
 // reason, which the job shows until the next save; nil for none.
 func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failure error) error {
-	set := bson.D{
-		{Key: "holder", Value: mongox.Literal("")},
-		// A request of this claim that is still in flight must not take effect.
-		leases.Fence(), leases.Release(delay),
-	}
+	set := bson.D{{Key: "holder", Value: mongox.Literal("")}, leases.Release(delay)}
 	if failure != nil {
 		set = append(set, bson.E{Key: "attempts", Value: next("attempts")}, bson.E{Key: "reason", Value: mongox.Literal(clip(failure.Error()))})
 	}
-	err := s.change(ctx, c, pipeline(set))
-	if c.Planning && errors.Is(err, ErrLost) {
-		// The epoch has moved with the return.
-		return nil
-	}
-	return err
+	return s.change(ctx, c, pipeline(set))
 }
 
 // errDied is the failure of work whose process has died.

@@ -83,7 +83,8 @@ func (s *Store) Finish(ctx context.Context, c Claim, counts map[string]int64) er
 }
 
 // Complete ends a small job whose planning was claimed and whose ranges are finished, with the sum
-// of their counts. The error is as in [Store.Save].
+// of their counts. That is right even if another process has the claim by now: all of the work is
+// done. The error is as in [Store.Save].
 func (s *Store) Complete(ctx context.Context, c Claim, ranges int, total int64, counts map[string]int64) error {
 	set := bson.D{
 		{Key: "state", Value: mongox.Literal(Done)}, {Key: "planned", Value: true}, {Key: "attempts", Value: mongox.Literal(0)},
@@ -91,7 +92,7 @@ func (s *Store) Complete(ctx context.Context, c Claim, ranges int, total int64, 
 		{Key: "total", Value: mongox.Literal(total)}, {Key: "counts", Value: mongox.Literal(counts)},
 		{Key: "ranges", Value: mongox.Literal(ranges)}, {Key: "rangesDone", Value: mongox.Literal(ranges)},
 	}
-	found, err := s.move(ctx, c.Job.ID, leases.Held(c.Epoch), pipeline(set, "holder", "reason"), Planning)
+	found, err := s.move(ctx, c.Job.ID, bson.E{}, pipeline(set, "holder", "reason"), Planning)
 	switch {
 	case errors.Is(err, ErrState):
 		return cmp.Or(stopped(found.State), ErrLost)
