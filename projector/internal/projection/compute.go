@@ -113,106 +113,49 @@ func (p place) alone(f *computedField, on handlers) {
 }
 
 // inOrder returns the fields, each after those that it depends on. Fields that could come next
-// come in the order of their names. The work is proportional to the paths and references, as a
-// file can have thousands of them.
+// come in the order of their names.
 func (p place) inOrder(fields map[string]*computedField) (ordered computedFields) {
 	names := sortedKeys(fields)
-	root := &dependency{}
-	all := make([]*dependency, len(names))
+	all := make([]*computedField, len(names))
 	for i, name := range names {
-		all[i] = root.add(fields[name].path)
-		all[i].field = i
+		all[i] = fields[name]
 	}
-	for i, name := range names {
-		for _, input := range fields[name].inputs {
-			root.find(input).before(all[i])
+	// missing counts the fields that a field waits for, and waiting has those that wait for it.
+	missing, waiting := make([]int, len(all)), make([][]int, len(all))
+	for i, f := range all {
+		for j, other := range all {
+			if slices.ContainsFunc(f.inputs, other.path.overlaps) {
+				missing[i]++
+				waiting[j] = append(waiting[j], i)
+			}
 		}
 	}
 	var ready []int
-	for i, d := range all {
-		if d.missing == 0 {
+	for i := range all {
+		if missing[i] == 0 {
 			ready = append(ready, i)
 		}
 	}
 	for len(ready) > 0 {
 		next := ready[0]
-		ready = all[next].done(ready[1:])
-		ordered = append(ordered, fields[names[next]].operation)
-	}
-	if len(ordered) < len(names) {
-		var left []string
-		for i, d := range all {
-			if d.missing > 0 {
-				left = append(left, names[i])
+		ready = ready[1:]
+		ordered = append(ordered, all[next].operation)
+		for _, i := range waiting[next] {
+			if missing[i]--; missing[i] == 0 {
+				at, _ := slices.BinarySearch(ready, i)
+				ready = slices.Insert(ready, at, i)
 			}
 		}
-		p.in("compute").problem(fields[left[0]].node, "%s cannot be computed: the value depends on itself, directly or through others of them. Compute it from fields that rules change", strings.Join(left, ", "))
-		return nil
 	}
-	return ordered
-}
-
-// dependency is a part of the document that expressions can wait for: a computed field, or a
-// document with computed fields in it, which waits for each of them. Computed fields do not
-// overlap, so each of them is a leaf of the tree.
-type dependency struct {
-	inner map[string]*dependency
-	// field is the index of a computed field.
-	field int
-	// missing counts the dependencies that d waits for.
-	missing int
-	waiting []*dependency
-}
-
-// add returns the leaf of a computed field.
-func (d *dependency) add(path fieldPath) *dependency {
-	for _, step := range path {
-		if d.inner == nil {
-			d.inner = make(map[string]*dependency)
-		}
-		inner := d.inner[step.name]
-		if inner == nil {
-			inner = &dependency{}
-			inner.before(d)
-			d.inner[step.name] = inner
-		}
-		d = inner
+	if len(ordered) == len(all) {
+		return ordered
 	}
-	return d
-}
-
-// find returns what an expression that reads path waits for; nil if that is nothing.
-func (d *dependency) find(path fieldPath) *dependency {
-	for _, step := range path {
-		if d == nil || d.inner == nil {
-			break
-		}
-		d = d.inner[step.name]
-	}
-	return d
-}
-
-// before lets other wait for d.
-func (d *dependency) before(other *dependency) {
-	if d != nil {
-		d.waiting = append(d.waiting, other)
-		other.missing++
-	}
-}
-
-// done ends the wait for d, and adds the fields that wait for nothing more to ready, which is
-// sorted.
-func (d *dependency) done(ready []int) []int {
-	for _, w := range d.waiting {
-		w.missing--
-		switch {
-		case w.missing > 0:
-		case w.inner != nil:
-			ready = w.done(ready)
-		default:
-			at, _ := slices.BinarySearch(ready, w.field)
-			ready = slices.Insert(ready, at, w.field)
+	var left []string
+	for i, name := range names {
+		if missing[i] > 0 {
+			left = append(left, name)
 		}
 	}
-	return ready
+	p.in("compute").problem(fields[left[0]].node, "%s cannot be computed: the value depends on itself, directly or through others of them. Compute it from fields that rules change", strings.Join(left, ", "))
+	return nil
 }

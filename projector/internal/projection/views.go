@@ -27,11 +27,7 @@ const keepFields = "fields"
 var (
 	belowViews = elsewhere("belongs to a view: write the view below views:, not below projections:", "from", "as", "totals", "key", "each", "keep")
 	belowFrom  = elsewhere("belongs to a source of the view: write it into an element of from", "aggregateType", "key", "each", "on", "compute")
-	nowhere    = map[string]string{"in": noPartsElsewhere, "keep": noPartsElsewhere}
 )
-
-// noPartsElsewhere answers keys that would say where the parts are.
-const noPartsElsewhere = "the parts of a view are always kept beside its documents, so there is no in and no keep: totals: leave it out; without as, a document has only the totals"
 
 func elsewhere(says string, keys ...string) map[string]string {
 	all := map[string]string{}
@@ -61,7 +57,7 @@ type declaredTotal struct {
 
 // viewDeclaration reads one view.
 func (p place) viewDeclaration(node *yaml.Node) {
-	keys, ok := p.keys(node, "a view", viewKeys, belowFrom, nowhere)
+	keys, ok := p.keys(node, "a view", viewKeys, belowFrom)
 	if !ok {
 		return
 	}
@@ -101,7 +97,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 
 // source reads one source of a view.
 func (r *viewReader) source(node *yaml.Node) {
-	keys, ok := r.keys(node, "a source of a view", viewSourceKeys, nowhere)
+	keys, ok := r.keys(node, "a source of a view", viewSourceKeys)
 	if !ok {
 		return
 	}
@@ -177,12 +173,9 @@ func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
 		r.problem(keep.node, "as and keep: fields exclude each other: the part is in a field of the document, or its fields are the document's")
 	}
 	r.in("keep").text(keep.value, func(s string) error {
-		switch s {
-		case keepFields:
+		if s == keepFields {
 			c.fields, c.as = true, ""
 			return nil
-		case "totals":
-			return errors.New(noPartsElsewhere)
 		}
 		return fmt.Errorf("keep is %s, with which the fields of the part are those of the document; leave it out and write as to have the part under its aggregate's id", keepFields)
 	})
