@@ -35,7 +35,7 @@ func (s instant) Write(_ context.Context, writes []model.Write) ([]model.Written
 
 // BenchmarkProcess measures the engine per event, without the store.
 func BenchmarkProcess(b *testing.B) {
-	eng, err := engine.New(engine.Options{Targets: engine.Live(projectiontest.All(b, projectiontest.Orders)), Store: instant{projectiontest.Order(0)}, Parking: newFakeParking()})
+	eng, err := engine.New(engine.Options{Targets: liveTargets(projectiontest.All(b, projectiontest.Orders)), Store: instant{projectiontest.Order(0)}, Parking: newFakeParking()})
 	if err != nil {
 		b.Fatal(err)
 	}

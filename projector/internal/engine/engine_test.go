@@ -225,13 +225,13 @@ func TestNewEngine(t *testing.T) {
 	shadow := engine.Target{Projection: p, Generation: 2, Collection: "shadow", Building: true}
 	deferring := engine.Target{Projection: p, Generation: 2, Collection: "shadow", Defers: true}
 	for name, o := range map[string]engine.Options{
-		"twice":      {Targets: engine.Live([]*projection.Projection{p, p}), Store: newMemory(), Parking: newFakeParking()},
-		"collection": {Targets: engine.Live([]*projection.Projection{p, q}), Store: newMemory(), Parking: newFakeParking()},
+		"twice":      {Targets: liveTargets([]*projection.Projection{p, p}), Store: newMemory(), Parking: newFakeParking()},
+		"collection": {Targets: liveTargets([]*projection.Projection{p, q}), Store: newMemory(), Parking: newFakeParking()},
 		"two live":   {Targets: []engine.Target{{Projection: p, Collection: "first"}, second}, Store: newMemory(), Parking: newFakeParking()},
 		"generation": {Targets: []engine.Target{second, shadow}, Store: newMemory(), Parking: newFakeParking()},
 		"deferring":  {Targets: []engine.Target{deferring}, Store: newMemory(), Parking: newFakeParking()},
 		"projection": {Targets: []engine.Target{{}}, Store: newMemory(), Parking: newFakeParking()},
-		"store":      {Targets: engine.Live([]*projection.Projection{p}), Parking: newFakeParking()},
+		"store":      {Targets: liveTargets([]*projection.Projection{p}), Parking: newFakeParking()},
 	} {
 		if _, err := engine.New(o); err == nil {
 			t.Errorf("%s: taken", name)

@@ -53,7 +53,7 @@ func slowEngine(t *testing.T, each time.Duration, fails int64) (*engine.Engine, 
 		t.Fatal(err)
 	}
 	store, parking := newMemory(), newFakeParking()
-	eng, err := engine.New(engine.Options{Targets: engine.Live([]*projection.Projection{p}), Store: mortalStore{store}, Parking: mortalParking{parking}})
+	eng, err := engine.New(engine.Options{Targets: liveTargets([]*projection.Projection{p}), Store: mortalStore{store}, Parking: mortalParking{parking}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,15 @@ type memory struct {
 	down map[string]error
 }
 
+// liveTargets returns targets for the first generation of each projection.
+func liveTargets(projections []*projection.Projection) []engine.Target {
+	targets := make([]engine.Target, len(projections))
+	for i, p := range projections {
+		targets[i].Projection = p
+	}
+	return targets
+}
+
 func newMemory() *memory {
 	return &memory{documents: map[model.Unit]bson.Raw{}, marks: map[model.Unit]int64{}, times: map[model.Unit]int64{}, broken: map[model.Unit]error{}}
 }
@@ -229,7 +238,7 @@ type bench struct {
 func newBench(tb testing.TB, yaml string, change ...func(*engine.Options)) *bench {
 	tb.Helper()
 	b := &bench{memory: newMemory(), parking: newFakeParking(), history: &history{}}
-	o := engine.Options{Targets: engine.Live(projectiontest.All(tb, yaml)), Store: b.memory, Parking: b.parking, Repairer: b.history}
+	o := engine.Options{Targets: liveTargets(projectiontest.All(tb, yaml)), Store: b.memory, Parking: b.parking, Repairer: b.history}
 	for _, c := range change {
 		c(&o)
 	}

@@ -66,7 +66,7 @@ projections:
         inc: {count: "1"}
 `)
 			store := &slowStore{memory: newMemory()}
-			eng, err := engine.New(engine.Options{Targets: engine.Live(projections), Store: store, Parking: newFakeParking()})
+			eng, err := engine.New(engine.Options{Targets: liveTargets(projections), Store: store, Parking: newFakeParking()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestFoldingStopsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := engine.New(engine.Options{Targets: engine.Live([]*projection.Projection{p}), Store: newMemory(), Parking: newFakeParking()})
+	eng, err := engine.New(engine.Options{Targets: liveTargets([]*projection.Projection{p}), Store: newMemory(), Parking: newFakeParking()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,15 +33,6 @@ type Target struct {
 	FromZero bool
 }
 
-// Live returns targets for the first generation of each projection, which readers see.
-func Live(projections []*projection.Projection) []Target {
-	targets := make([]Target, len(projections))
-	for i, p := range projections {
-		targets[i].Projection = p
-	}
-	return targets
-}
-
 // Succeeds reports whether the target can replace a live one at any time: it gets every event.
 // While it defers, no promotion comes.
 func (t *Target) Succeeds(live *Target) bool {
