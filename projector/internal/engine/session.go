@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -30,11 +31,11 @@ import (
 type Session struct {
 	engine *Engine
 
-	mu   sync.Mutex
-	kept map[model.Unit]*keptState
-	// eldest and youngest are the ends of the list of kept states, in the order in which
-	// they were written.
-	eldest, youngest *keptState
+	mu sync.Mutex
+	// kept are the elements of written, which has the kept states in the order in which they
+	// were written.
+	kept    map[model.Unit]*list.Element
+	written list.List
 	// left is how many bytes more may be kept.
 	left int
 }
@@ -44,8 +45,6 @@ type keptState struct {
 	unit   model.Unit
 	target *Target
 	state  model.State
-
-	older, younger *keptState
 }
 
 // keptOverhead is the approximate memory of a kept state without its document and id.
@@ -58,7 +57,7 @@ func (k *keptState) size() int {
 // Session begins a session. It keeps up to about that many bytes of read models, those
 // written last. With 0 it keeps none.
 func (e *Engine) Session(bytes int) *Session {
-	return &Session{engine: e, left: bytes, kept: make(map[model.Unit]*keptState)}
+	return &Session{engine: e, left: bytes, kept: make(map[model.Unit]*list.Element)}
 }
 
 // Process is [Engine.Process] for events of sessions.
@@ -76,11 +75,10 @@ func (s *Session) Park(ctx context.Context, events []*event.Event, reason projec
 func (s *Session) take(u *unit) (model.State, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.kept[u.Unit]
-	if k == nil {
+	if s.kept[u.Unit] == nil {
 		return model.State{}, false
 	}
-	s.remove(k)
+	k := s.remove(s.kept[u.Unit])
 	if k.target != u.target {
 		return model.State{}, false
 	}
@@ -95,37 +93,22 @@ func (s *Session) keep(u *unit, state model.State) {
 	if old := s.kept[u.Unit]; old != nil {
 		s.remove(old)
 	}
-	for s.left < k.size() && s.eldest != nil {
-		s.remove(s.eldest)
+	for s.left < k.size() && s.written.Len() > 0 {
+		s.remove(s.written.Front())
 	}
 	if s.left < k.size() {
 		return
 	}
 	s.left -= k.size()
-	s.kept[u.Unit] = k
-	k.older = s.youngest
-	if k.older != nil {
-		k.older.younger = k
-	} else {
-		s.eldest = k
-	}
-	s.youngest = k
+	s.kept[u.Unit] = s.written.PushBack(k)
 }
 
-// remove removes a state. The caller holds the lock.
-func (s *Session) remove(k *keptState) {
+// remove removes a state and returns it. The caller holds the lock.
+func (s *Session) remove(e *list.Element) *keptState {
+	k := s.written.Remove(e).(*keptState)
 	delete(s.kept, k.unit)
 	s.left += k.size()
-	if k.older != nil {
-		k.older.younger = k.younger
-	} else {
-		s.eldest = k.younger
-	}
-	if k.younger != nil {
-		k.younger.older = k.older
-	} else {
-		s.youngest = k.older
-	}
+	return k
 }
 
 // newcomers reports whether an aggregate whose first event arrives may be assumed to be

@@ -2,10 +2,7 @@ package history
 
 import (
 	"bytes"
-	"math/big"
 	"slices"
-	"strconv"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -117,30 +114,7 @@ func join(path, key string) string {
 
 // sameNumber reports whether two values are numbers of equal value.
 func sameNumber(a, b bson.RawValue) bool {
-	x, isNumber := number(a)
-	y, alsoNumber := number(b)
-	return isNumber && alsoNumber && x.Cmp(y) == 0
-}
-
-// number returns the exact value of a finite number.
-func number(v bson.RawValue) (*big.Rat, bool) {
-	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64:
-		return new(big.Rat).SetInt64(v.AsInt64()), true
-	case bson.TypeDouble:
-		return new(big.Rat).SetString(strconv.FormatFloat(v.Double(), 'g', -1, 64))
-	case bson.TypeDecimal128:
-		text := v.Decimal128().String()
-		if len(text) > 64 || strings.ContainsAny(text, "In") {
-			return nil, false
-		}
-		// An exponent in the thousands would expand to thousands of digits.
-		if at := strings.IndexByte(text, 'E'); at >= 0 {
-			if e, err := strconv.Atoi(text[at+1:]); err != nil || e > 400 || e < -400 {
-				return nil, false
-			}
-		}
-		return new(big.Rat).SetString(text)
-	}
-	return nil, false
+	x, isNumber := fold.NumberOf(a)
+	y, alsoNumber := fold.NumberOf(b)
+	return isNumber && alsoNumber && fold.CompareNumbers(x, y) == 0
 }

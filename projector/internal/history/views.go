@@ -18,8 +18,6 @@ type Views interface {
 	Compare(ctx context.Context, u model.Unit, view model.View, key string) (model.ViewDocument, error)
 	// Repair makes a document of its parts.
 	Repair(ctx context.Context, u model.Unit, view model.View, key string) error
-	// Keys returns the _ids of at most limit documents after the given one, in order.
-	Keys(ctx context.Context, u model.Unit, after string, limit int) ([]string, error)
 	// Absent returns those documents to which at most limit parts contribute, after the part
 	// of the given aggregate, and that do not exist. last is the aggregate of the last part;
 	// empty if there is no more.
@@ -33,7 +31,7 @@ func (p *pass) viewDocuments(ctx context.Context, after string) error {
 		return err
 	}
 	for {
-		keys, err := p.Views.Keys(ctx, p.target.Unit(""), after, viewPage)
+		keys, err := p.Listing.Documents(ctx, p.target.Unit(""), after, viewPage)
 		if err != nil {
 			return err
 		}

@@ -26,10 +26,6 @@ func (others) Compare(context.Context, model.Unit, model.View, string) (model.Vi
 	return model.ViewDocument{Err: errors.New("it is not a view document of Penstock")}, nil
 }
 
-func (others) Keys(context.Context, model.Unit, string, int) ([]string, error) {
-	return []string{"theirs"}, nil
-}
-
 const viewYAML = `
 views:
   - name: v
@@ -44,7 +40,7 @@ func TestOtherDocumentsOfAViewAreFindings(t *testing.T) {
 	t.Parallel()
 	view := projectiontest.One(t, viewYAML)
 	db := server.Database(t)
-	if _, err := db.Collection("v").InsertOne(t.Context(), bson.D{{Key: "_id", Value: int32(7)}}); err != nil {
+	if _, err := db.Collection("v").InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: int32(7)}}, bson.D{{Key: "_id", Value: "theirs"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w := New(Options{Views: others{}, Listing: NewDatabase(db), Findings: NewFindingStore(db), Logger: zerolog.Nop()})

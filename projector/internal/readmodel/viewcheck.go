@@ -94,26 +94,12 @@ func (v *viewTransaction) compare(ctx context.Context, key string) (*viewChange,
 	return c, nil
 }
 
-// Keys returns up to limit _ids of stored documents, of any generation, that are greater than
-// after, in order.
-func (d *ViewDocuments) Keys(ctx context.Context, u model.Unit, after string, limit int) ([]string, error) {
-	page, err := d.page(ctx, u.Collection, build(64+len(after)).document(fieldID).string("$gt", after).end().raw(), idOnly, limit)
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]string, len(page))
-	for i, document := range page {
-		keys[i], _ = document.Lookup(fieldID).StringValueOK()
-	}
-	return keys, nil
-}
-
 // Absent returns those documents that do not exist although parts of a page contribute to
 // them, in order. The page has the next limit units whose aggregate ids are greater than after.
 // last is the last of these ids; empty if there are no more. A document belongs to the page of
 // the first part that contributes to it: the parts of one document can be on every page.
 func (d *ViewDocuments) Absent(ctx context.Context, u model.Unit, after string, limit int) (keys []string, last string, err error) {
-	page, err := d.page(ctx, watermarksCollection, sidesAfter(u.Projection, after, u.Number()), build(48).int(pathKeys, 1).raw(), limit)
+	page, err := d.parts(ctx, sidesAfter(u.Projection, after, u.Number()), limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -174,18 +160,18 @@ func (d *ViewDocuments) firstAfter(ctx context.Context, u *model.Unit, keys []st
 	return keys, nil
 }
 
-// page reads the first documents that match, in the order of _id.
-func (d *ViewDocuments) page(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
+// parts reads the first records that match, in the order of _id, with the documents of their parts.
+func (d *ViewDocuments) parts(ctx context.Context, filter bson.Raw, limit int) ([]bson.Raw, error) {
 	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
-	cursor, err := d.db.db.Collection(collection).Find(ctx, filter, options.Find().
-		SetSort(idOnly).SetProjection(projection).SetLimit(int64(limit)).SetBatchSize(int32(limit)))
+	cursor, err := d.db.db.Collection(watermarksCollection).Find(ctx, filter, options.Find().
+		SetSort(idOnly).SetProjection(build(48).int(pathKeys, 1).raw()).SetLimit(int64(limit)).SetBatchSize(int32(limit)))
 	var page []bson.Raw
 	if err == nil {
 		err = cursor.All(ctx, &page)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list documents of collection %s: %w", collection, mongox.Explain(ctx, err))
+		return nil, fmt.Errorf("list the parts of views: %w", mongox.Explain(ctx, err))
 	}
 	return page, nil
 }
