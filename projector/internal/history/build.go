@@ -27,7 +27,7 @@ func (w *Workers) build(ctx context.Context, j job.Job, s span, p job.Progress) 
 	if err != nil {
 		return err
 	}
-	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, since: s.Since, progress: p, counts: countsOf(s.counts), at: s.start()}
+	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, since: s.Since, progress: p, counts: copyOf(s.counts), at: s.start()}
 	return b.run(ctx, s)
 }
 
@@ -100,7 +100,7 @@ func (b *build) read(ctx context.Context, s span, work, order chan<- *group) err
 			return err
 		}
 		last = len(next.histories) == 0
-		g := &group{batch: next, done: make(chan struct{}), counts: counts{events: int64(next.events), unreadable: int64(next.unreadable)}}
+		g := &group{batch: next, done: make(chan struct{}), counts: counts{CountEvents: int64(next.events), CountUnreadable: int64(next.unreadable)}}
 		for _, to := range []chan<- *group{order, work} {
 			select {
 			case to <- g:
@@ -142,7 +142,7 @@ func (b *build) insert(ctx context.Context, g *group) error {
 		}
 	}
 	end()
-	b.metrics.events.WithLabelValues(b.labels.projection, b.labels.kind).Add(float64(g.counts.events))
+	b.metrics.events.WithLabelValues(b.labels.projection, b.labels.kind).Add(float64(g.counts[CountEvents]))
 	return b.write(ctx, g, folds)
 }
 
@@ -156,13 +156,13 @@ func (b *build) fold(ctx context.Context, h *history, g *group) (*folded, error)
 		}
 		f.until = until
 	}
-	g.counts.aggregates++
+	g.counts[CountAggregates]++
 	if !h.long {
 		f.add(h.events)
 		return f, nil
 	}
 	err := b.readFrom(ctx, &h.aggregate, f.unit.FirstEvent(), b.since, f.add)
-	g.counts.events += int64(h.read)
+	g.counts[CountEvents] += int64(h.read)
 	return f, err
 }
 
@@ -197,11 +197,11 @@ func (b *build) settle(ctx context.Context, order <-chan *group) error {
 // checkFailures fails if too many aggregates of the range were parked. A sweep goes on: it
 // must heal the others, and the definition is live already.
 func (b *build) checkFailures() error {
-	if b.only != nil || b.counts.failed < failedAtLeast || float64(b.counts.failed) <= b.FailureLimit*float64(b.counts.aggregates) {
+	if b.only != nil || b.counts[CountFailed] < failedAtLeast || float64(b.counts[CountFailed]) <= b.FailureLimit*float64(b.counts[CountAggregates]) {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d aggregates of projection %s are parked; correct the definition (projector parked list shows the errors)",
-		ErrMostlyFailing, b.counts.failed, b.counts.aggregates, b.labels.projection)
+		ErrMostlyFailing, b.counts[CountFailed], b.counts[CountAggregates], b.labels.projection)
 }
 
 func (b *build) save(ctx context.Context) error {
@@ -209,5 +209,5 @@ func (b *build) save(ctx context.Context) error {
 	if b.progress == nil {
 		return nil
 	}
-	return savePosition(ctx, b.progress, position{Events: b.at}, b.counts.asMap())
+	return savePosition(ctx, b.progress, position{Events: b.at}, b.counts)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // follow continues a history from its watermark to its last event, or parks it.
-func (w *Workers) follow(ctx context.Context, h *folded) (c counts, err error) {
+func (w *Workers) follow(ctx context.Context, h *folded) (counts, error) {
 	if h.parkedAt > h.unit.NoEvent() {
 		return w.precede(ctx, h)
 	}
@@ -30,32 +30,33 @@ func (w *Workers) follow(ctx context.Context, h *folded) (c counts, err error) {
 			Resumes: true, Seldom: true, EventID: h.watermark + 1, Head: h.last,
 		}})
 		if err != nil {
-			return c, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
+			return nil, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
 		}
-		return counts{parked: 1}, nil
+		return counts{CountParked: 1}, nil
 	}
 	s := h.suspended(h.last)
 	s.Final, s.Parks = true, true
 	f, err := engine.CatchUp(ctx, w.Engine, s, nil)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
+	c := counts{}
 	if f.Watermark > h.watermark {
-		c.written = 1
+		c[CountWritten] = 1
 	}
 	switch cause := f.Cause; {
 	case f.Parked:
-		c.parked = 1
+		c[CountParked] = 1
 		if !cause.Reason.Resumes() {
-			c.failed = 1
+			c[CountFailed] = 1
 		}
 		return c, nil
 	case cause != nil && cause.Reason == projection.ReasonUnavailable:
-		return counts{}, h.unavailable(f)
+		return nil, h.unavailable(f)
 	case cause != nil:
-		return w.stopped(ctx, h, f, c.written)
+		return w.stopped(ctx, h, f, c[CountWritten])
 	case f.Watermark < h.last:
-		return counts{}, fmt.Errorf("fold aggregate %s of %s: %w", h.unit.AggregateID, h.unit.Projection, errNoProgress)
+		return nil, fmt.Errorf("fold aggregate %s of %s: %w", h.unit.AggregateID, h.unit.Projection, errNoProgress)
 	}
 	return c, nil
 }
@@ -67,14 +68,14 @@ func (w *Workers) precede(ctx context.Context, h *folded) (counts, error) {
 	f, err := engine.CatchUp(ctx, w.Engine, h.suspended(h.parkedAt-1), nil)
 	switch cause := f.Cause; {
 	case err != nil:
-		return counts{}, err
+		return nil, err
 	case cause == nil || cause.Reason != projection.ReasonUnavailable:
 	case f.Interrupted, w.Reachable != nil && w.Reachable(ctx) != nil:
-		return counts{}, h.unavailable(f)
+		return nil, h.unavailable(f)
 	}
-	c := counts{parked: 1}
+	c := counts{CountParked: 1}
 	if f.Watermark > h.watermark {
-		c.written = 1
+		c[CountWritten] = 1
 	}
 	return c, nil
 }
@@ -101,13 +102,13 @@ func (w *Workers) stopped(ctx context.Context, h *folded, f engine.Resumed, writ
 	if f.Cause.Reason == projection.ReasonMissing {
 		more, err := w.readableAfter(ctx, h, f.Watermark)
 		if err != nil || !more {
-			return counts{written: written, unreadable: 1}, err
+			return counts{CountWritten: written, CountUnreadable: 1}, err
 		}
 	}
 	if err := w.Parking.Park(ctx, []model.Marker{f.Cause.Marker(h.unit, h.raw, h.last)}); err != nil {
-		return counts{}, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
+		return nil, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
 	}
-	return counts{parked: 1, written: written}, nil
+	return counts{CountParked: 1, CountWritten: written}, nil
 }
 
 // readableAfter reports whether the event store has an event of the aggregate after a

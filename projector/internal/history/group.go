@@ -14,33 +14,18 @@ import (
 const following = 8
 
 // counts are the counts of a group or a range; see the Count constants.
-type counts struct {
-	events, aggregates, written, parked, unreadable, behind int64
-	// failed are the parked aggregates whose events cannot be folded.
-	failed int64
+type counts map[string]int64
+
+// copyOf returns a copy of saved counts, which can be nil.
+func copyOf(saved map[string]int64) counts {
+	c := counts{}
+	c.add(saved)
+	return c
 }
 
-func (c *counts) add(other counts) {
-	c.events += other.events
-	c.aggregates += other.aggregates
-	c.written += other.written
-	c.parked += other.parked
-	c.unreadable += other.unreadable
-	c.behind += other.behind
-	c.failed += other.failed
-}
-
-func (c *counts) asMap() map[string]int64 {
-	return map[string]int64{
-		CountEvents: c.events, CountAggregates: c.aggregates, CountWritten: c.written,
-		CountParked: c.parked, CountFailed: c.failed, CountUnreadable: c.unreadable, CountBehind: c.behind,
-	}
-}
-
-func countsOf(m map[string]int64) counts {
-	return counts{
-		events: m[CountEvents], aggregates: m[CountAggregates], written: m[CountWritten],
-		parked: m[CountParked], failed: m[CountFailed], unreadable: m[CountUnreadable], behind: m[CountBehind],
+func (c counts) add(other map[string]int64) {
+	for name, n := range other {
+		c[name] += n
 	}
 }
 
@@ -70,7 +55,7 @@ func (b *build) write(ctx context.Context, g *group, folds []*folded) error {
 		}
 		for i, result := range results {
 			if result.Status == model.Applied {
-				g.counts.written++
+				g.counts[CountWritten]++
 			}
 			if h := written[i]; result.Status != model.Applied || !h.complete() {
 				again = append(again, h)
@@ -84,7 +69,7 @@ func (b *build) write(ctx context.Context, g *group, folds []*folded) error {
 		return err
 	}
 	behind := slices.DeleteFunc(again, func(h *folded) bool { return h.watermark >= h.last })
-	return b.followAll(ctx, behind, &g.counts)
+	return b.followAll(ctx, behind, g.counts)
 }
 
 // loadWatermarks reads the watermarks of histories, and whether they have a foreign document.
@@ -144,7 +129,7 @@ func (w *Workers) statesOf(ctx context.Context, units []model.Unit, unread *int)
 }
 
 // followAll continues histories from their watermarks, several concurrently.
-func (w *Workers) followAll(ctx context.Context, histories []*folded, total *counts) error {
+func (w *Workers) followAll(ctx context.Context, histories []*folded, total counts) error {
 	if len(histories) == 0 {
 		return nil
 	}

@@ -63,9 +63,9 @@ func newWaited(registerer prometheus.Registerer) *prometheus.CounterVec {
 }
 
 func (m *metrics) count(l labels, c counts) {
-	m.unreadable.Add(float64(c.unreadable))
+	m.unreadable.Add(float64(c[CountUnreadable]))
 	for outcome, n := range map[string]int64{
-		outcomeWritten: c.written, outcomeParked: c.parked, outcomeCurrent: max(c.aggregates-c.written-c.parked, 0),
+		outcomeWritten: c[CountWritten], outcomeParked: c[CountParked], outcomeCurrent: max(c[CountAggregates]-c[CountWritten]-c[CountParked], 0),
 	} {
 		m.aggregates.WithLabelValues(l.projection, l.kind, outcome).Add(float64(n))
 	}

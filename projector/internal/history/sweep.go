@@ -39,7 +39,7 @@ func (w *Workers) sweep(ctx context.Context, j job.Job, part span, p job.Progres
 	}
 	s := &sweep{
 		Workers: w, job: j, target: target, labels: labels{j.Projection, kindSweep}, grace: params.grace(), since: part.Since,
-		progress: p, counts: countsOf(part.counts), at: part.start(),
+		progress: p, counts: copyOf(part.counts), at: part.start(),
 	}
 	return s.run(ctx, part)
 }
@@ -113,13 +113,13 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 		return err
 	}
 	defer end()
-	page := &sweptPage{due: time.Now().Add(s.grace), end: eventstore.After(heads[len(heads)-1].RawAggregateID)}
+	page := &sweptPage{counts: counts{}, due: time.Now().Add(s.grace), end: eventstore.After(heads[len(heads)-1].RawAggregateID)}
 	units := make([]model.Unit, len(heads))
 	for i := range heads {
 		units[i] = s.target.Unit(heads[i].AggregateID)
-		page.counts.events += heads[i].Events
+		page.counts[CountEvents] += heads[i].Events
 	}
-	page.counts.aggregates = int64(len(heads))
+	page.counts[CountAggregates] = int64(len(heads))
 	states, err := s.states(ctx, units)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 			page.behind = append(page.behind, h)
 		}
 	}
-	s.metrics.events.WithLabelValues(s.labels.projection, s.labels.kind).Add(float64(page.counts.events))
+	s.metrics.events.WithLabelValues(s.labels.projection, s.labels.kind).Add(float64(page.counts[CountEvents]))
 	s.pages = append(s.pages, page)
 	s.candidates += len(page.behind)
 	return nil
@@ -162,7 +162,7 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 		s.counts.add(page.counts)
 		s.metrics.count(s.labels, page.counts)
 		if s.job.Kind == job.Reconcile {
-			s.metrics.reconciled.WithLabelValues(s.job.Projection).Add(float64(page.counts.behind))
+			s.metrics.reconciled.WithLabelValues(s.job.Projection).Add(float64(page.counts[CountBehind]))
 		}
 		s.at = page.end
 		if time.Since(s.saved) >= s.SaveEvery {
@@ -225,7 +225,7 @@ func (s *sweep) removeForeign(ctx context.Context, page *sweptPage) error {
 			return err
 		}
 		if removed {
-			page.counts.behind++
+			page.counts[CountBehind]++
 		}
 	}
 	return nil
@@ -252,7 +252,7 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	for i, h := range behind {
 		switch at := parked[i]; {
 		case at.Resumes, at.EventID == h.watermark+1:
-			page.counts.parked++
+			page.counts[CountParked]++
 		case at.EventID > h.watermark:
 			h.parkedAt = at.EventID
 			lagging = append(lagging, h)
@@ -262,24 +262,23 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 			lagging = append(lagging, h)
 		}
 	}
-	var healed counts
-	if err := s.followAll(ctx, lagging, &healed); err != nil {
+	healed := counts{}
+	if err := s.followAll(ctx, lagging, healed); err != nil {
 		return err
 	}
-	if err := s.foldAbsent(ctx, absent, &healed); err != nil {
+	if err := s.foldAbsent(ctx, absent, healed); err != nil {
 		return err
 	}
-	page.counts.parked += healed.parked
-	page.counts.failed += healed.failed
-	page.counts.written += healed.written
-	page.counts.unreadable += healed.unreadable
-	page.counts.behind += healed.written
+	for _, name := range []string{CountParked, CountFailed, CountWritten, CountUnreadable} {
+		page.counts[name] += healed[name]
+	}
+	page.counts[CountBehind] += healed[CountWritten]
 	return nil
 }
 
 // foldAbsent folds aggregates without a read model or a watermark up to their last events, as
 // the page has them. Many of them may not concern the projection; only their events show that.
-func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed *counts) error {
+func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed counts) error {
 	if len(absent) == 0 {
 		return nil
 	}
@@ -287,7 +286,7 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed *counts
 	for _, h := range absent {
 		only[h.unit.AggregateID] = h.last
 	}
-	b := &build{Workers: s.Workers, target: s.target, labels: s.labels, since: s.since, only: only}
+	b := &build{Workers: s.Workers, target: s.target, labels: s.labels, since: s.since, only: only, counts: counts{}}
 	err := b.run(ctx, span{From: eventstore.Before(absent[0].raw), Until: eventstore.After(absent[len(absent)-1].raw), Since: s.since})
 	healed.add(b.counts)
 	return err
@@ -295,5 +294,5 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed *counts
 
 func (s *sweep) save(ctx context.Context) error {
 	s.saved = time.Now()
-	return savePosition(ctx, s.progress, position{Events: s.at}, s.counts.asMap())
+	return savePosition(ctx, s.progress, position{Events: s.at}, s.counts)
 }
