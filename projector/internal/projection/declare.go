@@ -113,10 +113,10 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 		l.adviseOnSnapshots()
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
-		l.report(Problem{file: strings.Join(paths, ", "), message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
+		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared: write one below the key projections, or let projector init write a first file"})
 	}
 	if len(l.problems) > 0 {
-		sortProblems(l.problems)
+		SortProblems(l.problems)
 		return nil, &loadError{problems: l.problems, noFile: l.empty && len(l.problems) == 1}
 	}
 	return l.found, nil
@@ -138,24 +138,17 @@ func (p place) problem(node *yaml.Node, format string, args ...any) {
 
 // at makes a problem at node, with its line.
 func (p place) at(node *yaml.Node, format string, args ...any) Problem {
-	problem := Problem{
-		file: p.file, line: node.Line, column: node.Column,
-		projection: p.projection, eventType: p.eventType, key: p.key,
-		message: fmt.Sprintf(format, args...),
-	}
-	problem.expression, problem.caret = p.lineAt(p.file, node.Line, node.Column)
+	problem := Problem{File: p.file, Line: node.Line, Column: node.Column, Where: p.where(), Message: fmt.Sprintf(format, args...)}
+	problem.Show(p.lines[p.file])
 	return problem
 }
 
-// lineAt returns a line of a file without its indentation, and the column in it; empty if
-// there is no such line.
-func (l *loader) lineAt(file string, line, column int) (text string, caret int) {
-	lines := l.lines[file]
-	if line < 1 || line > len(lines) {
-		return "", 0
+// where names the place: the projection, the event type and the key, as far as known.
+func (p place) where() (parts []string) {
+	if p.projection != "" {
+		parts = append(parts, "projection "+p.projection)
 	}
-	text = strings.TrimLeft(lines[line-1], " ")
-	return strings.TrimRight(text, " \r"), max(0, column-1-(len(lines[line-1])-len(text)))
+	return append(parts, slices.DeleteFunc([]string{p.eventType, p.key}, func(part string) bool { return part == "" })...)
 }
 
 // parse reads one file, which may hold several YAML documents.
@@ -164,8 +157,8 @@ func (l *loader) parse(file string, data []byte) {
 	l.lines[file] = strings.Split(string(data), "\n")
 	for document, m := range yamlplace.Documents(data) {
 		if m != nil {
-			problem := Problem{file: file, line: m.Line, column: m.Column, message: m.Message}
-			problem.expression, problem.caret = l.lineAt(file, m.Line, m.Column)
+			problem := Problem{File: file, Line: m.Line, Column: m.Column, Message: m.Message}
+			problem.Show(l.lines[file])
 			l.report(problem)
 			return
 		}

@@ -37,7 +37,7 @@ func Check(paths ...string) (projections []*Projection, advice []Problem, err er
 	if projections, err = l.result(paths...); err != nil {
 		return nil, nil, err
 	}
-	sortProblems(l.advice)
+	SortProblems(l.advice)
 	return projections, l.advice, nil
 }
 
@@ -47,7 +47,7 @@ func (l *loader) read(paths []string) {
 	for _, path := range paths {
 		files, err := declarationFiles(path)
 		if err != nil {
-			l.report(Problem{file: path, message: cause(err)})
+			l.report(Problem{File: path, Message: cause(err)})
 			l.empty = l.empty || errors.Is(err, ErrNoFile)
 			continue
 		}
@@ -57,7 +57,7 @@ func (l *loader) read(paths []string) {
 			}
 			read[file] = true
 			if data, err := readDeclarations(file); err != nil {
-				l.report(Problem{file: file, message: cause(err)})
+				l.report(Problem{File: file, Message: cause(err)})
 			} else {
 				l.parse(file, data)
 			}

@@ -32,45 +32,52 @@ func (e *loadError) Error() string {
 	return b.String()
 }
 
-// Problem is one problem of a declaration.
+// Problem is one problem of a file that an author writes.
 type Problem struct {
-	file string
-	// line and column start at 1; 0 if the problem concerns the whole file.
-	line, column int
-	// projection, eventType and key say where the problem is, as far as known. key is a
-	// word of the vocabulary, with its path if it has one.
-	projection, eventType, key string
-	message                    string
-	// expression is the line of a CEL expression or of the file; empty if the problem
-	// concerns the whole file. caret is the position in it, in characters from 0.
-	expression string
-	caret      int
+	File string
+	// Line and Column start at 1; 0 if the problem concerns the whole file.
+	Line, Column int
+	// Where says where in the file the problem is, as far as known.
+	Where   []string
+	Message string
+	// source is the line of a CEL expression or of the file; empty if the problem concerns
+	// the whole file. caret is the position in it, in characters from 0.
+	source string
+	caret  int
+}
+
+// Show shows the line of the problem, without its indentation.
+func (p *Problem) Show(lines []string) {
+	if p.Line < 1 || p.Line > len(lines) {
+		return
+	}
+	line := lines[p.Line-1]
+	text := strings.TrimLeft(line, " \t")
+	p.source, p.caret = strings.TrimRight(text, " \r"), max(0, p.Column-1-(len(line)-len(text)))
 }
 
 // String returns the problem on one line that starts with file:line:column. If the place
 // is known, two more lines show it.
 func (p Problem) String() string {
 	var b strings.Builder
-	b.WriteString(p.file)
-	if p.line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", p.line, p.column)
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
 	}
 	b.WriteString(": ")
-	for _, part := range []struct{ name, value string }{{"projection ", p.projection}, {"", p.eventType}, {"", p.key}} {
-		if part.value != "" {
-			b.WriteString(part.name + part.value + ": ")
-		}
+	for _, part := range p.Where {
+		b.WriteString(part + ": ")
 	}
-	b.WriteString(p.message)
-	if p.expression != "" {
-		fmt.Fprintf(&b, "\n    %s\n    %s^", p.expression, strings.Repeat(" ", min(p.caret, utf8.RuneCountInString(p.expression))))
+	b.WriteString(p.Message)
+	if p.source != "" {
+		fmt.Fprintf(&b, "\n    %s\n    %s^", p.source, strings.Repeat(" ", min(p.caret, utf8.RuneCountInString(p.source))))
 	}
 	return b.String()
 }
 
-// sortProblems sorts problems by file, line and column.
-func sortProblems(problems []Problem) {
+// SortProblems sorts problems by file, line and column.
+func SortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }

@@ -281,18 +281,15 @@ func (p place) compiled(node *yaml.Node, env *environment, want resultKind) *exp
 	x, issues := compile(env, node.Value, want)
 	lines := strings.Split(node.Value, "\n")
 	for _, i := range issues {
-		problem := Problem{
-			file: p.file, line: node.Line, column: node.Column,
-			projection: p.projection, eventType: p.eventType, key: p.key, message: i.message,
-		}
+		problem := Problem{File: p.file, Line: node.Line, Column: node.Column, Where: p.where(), Message: i.message}
 		if at := i.line - 1; at >= 0 && at < len(lines) {
-			problem.expression, problem.caret = lines[at], i.column
+			problem.source, problem.caret = lines[at], i.column
 			if node.Style&yaml.LiteralStyle != 0 {
-				problem.line += i.line
+				problem.Line += i.line
 			}
 		}
 		if isWord(node.Value) && strings.HasPrefix(i.message, "undeclared") && !strings.Contains(i.message, "did you mean") {
-			problem.message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
+			problem.Message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
 		}
 		p.report(problem)
 	}

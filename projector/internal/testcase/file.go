@@ -1,18 +1,17 @@
 package testcase
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // The keys of a test file, of its cases, of a case's steps, of events and of parked
@@ -33,7 +32,7 @@ type File struct {
 	Projections []string
 	Cases       []*Case
 	// Problems are the problems of the file.
-	Problems []Problem
+	Problems []projection.Problem
 	lines    []string
 	// contract is the contract of the events: the fields have their default names.
 	contract event.Fields
@@ -101,17 +100,16 @@ func reasonOf(err error) error {
 }
 
 func (f *File) problem(node *yaml.Node, name, format string, args ...any) {
-	p := Problem{File: f.Path, Case: name, Message: fmt.Sprintf(format, args...)}
+	p := projection.Problem{File: f.Path, Message: fmt.Sprintf(format, args...)}
+	if name != "" {
+		p.Where = []string{"case " + name}
+	}
 	if node != nil {
 		p.Line, p.Column = node.Line, node.Column
-		if at := node.Line - 1; at >= 0 && at < len(f.lines) {
-			p.Source = f.lines[at]
-		}
+		p.Show(f.lines)
 	}
 	f.Problems = append(f.Problems, p)
-	slices.SortStableFunc(f.Problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	projection.SortProblems(f.Problems)
 }
 
 func (f *File) parse(data []byte) {
