@@ -131,6 +131,7 @@ func TestBatchingIsResolvedOnce(t *testing.T) {
 		"configured off":                              {"off", admin.TopicProperties{}, errors.New("not asked"), publish.BatchingOff},
 		"partitioned":                                 {"auto", admin.TopicProperties{EnablePartitioning: &yes}, nil, publish.BatchingSession},
 		"partitioned, duplicate detection":            {"auto", admin.TopicProperties{EnablePartitioning: &yes, RequiresDuplicateDetection: &yes}, nil, publish.BatchingOff},
+		"duplicate detection":                         {"auto", admin.TopicProperties{RequiresDuplicateDetection: &yes}, nil, publish.BatchingMixed},
 		"neither partitioned nor duplicate detection": {"auto", admin.TopicProperties{}, nil, publish.BatchingMixed},
 		"properties cannot be read":                   {"auto", admin.TopicProperties{}, errors.New("401"), publish.BatchingMixed},
 	} {

@@ -14,7 +14,8 @@ type Batching string
 
 // The policies, by the names that configuration uses.
 const (
-	// BatchingAuto selects a policy by the topic's properties: see [Batching.Resolve].
+	// BatchingAuto selects a policy by the topic's properties. The service does that; for a
+	// [Dispatcher] it is [BatchingMixed].
 	BatchingAuto Batching = "auto"
 	// BatchingOff sends each event as a message of its own.
 	BatchingOff Batching = "off"
@@ -23,38 +24,6 @@ const (
 	// BatchingMixed fills a batch with events of any session keys.
 	BatchingMixed Batching = "mixed"
 )
-
-// TopicProperties are the properties of a topic that determine how events may be sent to
-// it.
-type TopicProperties struct {
-	// Partitioned: the topic spreads its messages over partitions by PartitionKey.
-	Partitioned bool
-	// DuplicateDetection: the topic drops a MessageId that it has seen.
-	DuplicateDetection bool
-}
-
-// Resolve gives the policy of [BatchingAuto] for a topic; it returns every other policy
-// unchanged. topic is nil if the properties could not be read. The result is then
-// [BatchingMixed]: a topic that does not allow it refuses each batch as a whole, and the
-// dispatcher falls back to smaller batches without losing or repeating an event.
-//
-//	partitioned, duplicate detection   off      Microsoft: do not batch
-//	                                            (azure-sdk-for-python#21955)
-//	partitioned                        session  distinct keys are refused
-//	                                            (amqpnetlite#120)
-//	otherwise                          mixed    no restriction is documented
-func (b Batching) Resolve(topic *TopicProperties) Batching {
-	switch {
-	case b != BatchingAuto && b != "":
-		return b
-	case topic == nil || !topic.Partitioned:
-		return BatchingMixed
-	case topic.DuplicateDetection:
-		return BatchingOff
-	default:
-		return BatchingSession
-	}
-}
 
 // degraded is the policy to use after the topic has refused a batch of policy b.
 func (b Batching) degraded(refusal Fault) Batching {

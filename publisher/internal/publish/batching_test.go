@@ -249,23 +249,3 @@ func TestRefusalOnAnEndedLinkQuarantinesNoEvent(t *testing.T) {
 		}
 	}
 }
-
-func TestAutoBatchingByTheTopic(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		policy publish.Batching
-		topic  *publish.TopicProperties
-		want   publish.Batching
-	}{
-		{publish.BatchingAuto, nil, publish.BatchingMixed},
-		{publish.BatchingAuto, &publish.TopicProperties{}, publish.BatchingMixed},
-		{publish.BatchingAuto, &publish.TopicProperties{DuplicateDetection: true}, publish.BatchingMixed},
-		{publish.BatchingAuto, &publish.TopicProperties{Partitioned: true}, publish.BatchingSession},
-		{publish.BatchingAuto, &publish.TopicProperties{Partitioned: true, DuplicateDetection: true}, publish.BatchingOff},
-		{publish.BatchingSession, &publish.TopicProperties{}, publish.BatchingSession},
-	} {
-		if got := test.policy.Resolve(test.topic); got != test.want {
-			t.Errorf("%s for %+v is %s, want %s", test.policy, test.topic, got, test.want)
-		}
-	}
-}

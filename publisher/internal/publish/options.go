@@ -63,7 +63,7 @@ type Options struct {
 	// quarantined.
 	ClaimCheck bool
 
-	// Batching is the policy; default and auto: mixed ([Batching.Resolve]).
+	// Batching is the policy; default and auto: mixed.
 	Batching Batching
 	Limits
 	// Closing gives the context that bounds the closing of one connection. Default 5 s.
@@ -117,7 +117,9 @@ type Limits struct {
 
 // withDefaults fills in the defaults.
 func (o Options) withDefaults() Options {
-	o.Batching = o.Batching.Resolve(nil)
+	if o.Batching == "" || o.Batching == BatchingAuto {
+		o.Batching = BatchingMixed
+	}
 	o.Connections = cmp.Or(o.Connections, 4)
 	o.MaxInflightEvents = cmp.Or(o.MaxInflightEvents, 8192)
 	o.MaxInflightBytes = cmp.Or(o.MaxInflightBytes, 64<<20)
