@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
 // definitions is how many versions of the projections there are. Version + definitions is the
@@ -93,7 +95,7 @@ func foldLedger(version int, events []storedEvent) expected {
 		return e
 	}
 	for _, ev := range events {
-		amount, _ := plain(ev.Payload["amount"]).(int64)
+		amount, _ := verify.Plain(ev.Payload["amount"]).(int64)
 		switch ev.EventType {
 		case "Opened", "Added":
 			d := e.document
@@ -149,10 +151,10 @@ func foldTally(_ int, events []storedEvent) expected {
 			e.document["person"] = ev.Payload["name"]
 		case "Added":
 			add("count", 1)
-			amount, _ := plain(ev.Payload["amount"]).(int64)
+			amount, _ := verify.Plain(ev.Payload["amount"]).(int64)
 			add("sum", amount)
 		case snapshot:
-			amount := plain(ev.Payload["amount"])
+			amount := verify.Plain(ev.Payload["amount"])
 			e.document = bson.M{"opened": int64(1), "count": amount, "sum": amount, "poisoned": int64(0), "closed": int64(0), "person": ev.Payload["name"]}
 		case "Poison":
 			add("poisoned", 1)
@@ -162,30 +164,4 @@ func foldTally(_ int, events []storedEvent) expected {
 		e.last = ev.EventID
 	}
 	return e
-}
-
-// plain makes every integer an int64, because events come live and from the event store, and
-// every document a map.
-func plain(v any) any {
-	switch v := v.(type) {
-	case int32:
-		return int64(v)
-	case bson.A:
-		for i := range v {
-			v[i] = plain(v[i])
-		}
-		return v
-	case bson.M:
-		for name := range v {
-			v[name] = plain(v[name])
-		}
-		return v
-	case bson.D:
-		m := make(bson.M, len(v))
-		for _, e := range v {
-			m[e.Key] = plain(e.Value)
-		}
-		return m
-	}
-	return v
 }

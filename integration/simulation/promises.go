@@ -266,7 +266,7 @@ func (o *outcome) compare(collection string, fold func(int, []storedEvent) expec
 		if err := bson.Unmarshal(raw, &d); err != nil {
 			return nil, fmt.Errorf("read %s: %w", collection, err)
 		}
-		found[text(raw, "_id")] = plain(d).(bson.M)
+		found[text(raw, "_id")] = verify.Plain(d).(bson.M)
 	}
 	watermarks := o.watermarks(collection)
 	for id, events := range o.events {

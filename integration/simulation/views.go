@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
 // viewsTemplate has the views of a pipeline. In groups, an account moves to another document
@@ -93,7 +95,7 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 		var seen []int64
 		parked := false
 		for _, ev := range list {
-			amount, _ := plain(ev.Payload["amount"]).(int64)
+			amount, _ := verify.Plain(ev.Payload["amount"]).(int64)
 			switch ev.EventType {
 			case "Opened", "Added":
 				seen = append(seen, ev.EventID)
@@ -161,7 +163,7 @@ func foldWallet(id string, events []storedEvent, document func(key string) bson.
 	if last.EventType == "Closed" {
 		return
 	}
-	amount, _ := plain(last.Payload["amount"]).(int64)
+	amount, _ := verify.Plain(last.Payload["amount"]).(int64)
 	d := document("s" + strconv.FormatInt(amount%3, 10))
 	keepFirst(d, bson.M{"of": id, "amount": amount})
 	d["parts"], d["count"], d["sum"] = d["parts"].(int64)+1, d["count"].(int64)+1, d["sum"].(int64)+amount
@@ -208,7 +210,7 @@ func (w *World) viewDocuments(collection string) (map[string]bson.M, error) {
 		for _, name := range []string{"_id", "lastUpdatedAt", "lastGeneration"} {
 			delete(d, name)
 		}
-		found[text(raw, "_id")] = plain(d).(bson.M)
+		found[text(raw, "_id")] = verify.Plain(d).(bson.M)
 	}
 	return found, nil
 }

@@ -21,7 +21,7 @@ const (
 // compareDocument describes how a read model differs from the expected one; empty if it
 // does not.
 func compareDocument(got bson.M, exp want) string {
-	shown, _ := plain(got).(map[string]any)
+	shown, _ := Plain(got).(bson.M)
 	if shown[lastEventID] != exp.lastEventID {
 		return fmt.Sprintf("its %s is %v, not %v", lastEventID, shown[lastEventID], exp.lastEventID)
 	}
@@ -33,7 +33,7 @@ func compareDocument(got bson.M, exp want) string {
 	delete(shown, lastUpdatedAt)
 	delete(shown, lastGeneration)
 
-	due, _ := plain(exp.document).(map[string]any)
+	due, _ := Plain(exp.document).(bson.M)
 	for _, field := range sortedKeys(due) {
 		value, there := shown[field]
 		if !there {
@@ -50,26 +50,26 @@ func compareDocument(got bson.M, exp want) string {
 	return ""
 }
 
-// plain normalises a value: integers become int64, dates UTC milliseconds, and documents
+// Plain normalises a value: integers become int64, dates UTC milliseconds, and documents
 // maps without an order.
-func plain(value any) any {
+func Plain(value any) any {
 	switch v := value.(type) {
 	case bson.M:
-		fields := make(map[string]any, len(v))
+		fields := make(bson.M, len(v))
 		for key, field := range v {
-			fields[key] = plain(field)
+			fields[key] = Plain(field)
 		}
 		return fields
 	case bson.D:
-		fields := make(map[string]any, len(v))
+		fields := make(bson.M, len(v))
 		for _, e := range v {
-			fields[e.Key] = plain(e.Value)
+			fields[e.Key] = Plain(e.Value)
 		}
 		return fields
 	case bson.A:
-		list := make([]any, len(v))
+		list := make(bson.A, len(v))
 		for i, element := range v {
-			list[i] = plain(element)
+			list[i] = Plain(element)
 		}
 		return list
 	case int32:
