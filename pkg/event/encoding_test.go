@@ -269,43 +269,30 @@ func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 	}
 }
 
-// At the top level and behind another key, a wrapper key is data, in both directions.
-func TestWrapperKeysInDataRoundTrip(t *testing.T) {
+func TestExactDocumentsRoundTrip(t *testing.T) {
 	t.Parallel()
-	doc := testkit.Raw(bson.D{
-		{Key: "$oid", Value: "top"},
-		{Key: "p", Value: bson.D{{Key: "a", Value: int64(1)}, {Key: "$date", Value: "x"}}},
-	})
-	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
-	got, err := event.DecodeBody("application/json", body)
-	if err != nil || !bytes.Equal(got, doc) {
-		t.Fatalf("decoded %s as %v, %v", body, got, err)
-	}
-}
-
-// The driver reads and writes the empty binary of subtype 2 without its second
-// length.
-func TestEmptyOldBinaryRoundTrips(t *testing.T) {
-	t.Parallel()
-	doc := testkit.Raw(bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}})
-	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
-	if want := `{"p":{"$binary":{"base64":"","subType":"02"}}}`; string(body) != want {
-		t.Fatalf("encoded %s", body)
-	}
-	got, err := event.DecodeBody("application/json", body)
-	if err != nil || !bytes.Equal(got, doc) {
-		t.Fatalf("decoded %s as %v, %v", body, got, err)
-	}
-}
-
-// The driver forgets to escape the namespace of a DBPointer.
-func TestDBPointerIsEscaped(t *testing.T) {
-	t.Parallel()
-	doc := testkit.Raw(bson.D{{Key: "p", Value: bson.DBPointer{DB: `a".b`, Pointer: bson.NewObjectID()}}})
-	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
-	got, err := event.DecodeBody("application/json", body)
-	if err != nil || !bytes.Equal(got, doc) {
-		t.Fatalf("decoded %s as %v, %v", body, got, err)
+	for name, test := range map[string]struct {
+		doc  bson.D
+		want string // the JSON
+	}{
+		// At the top level and behind another key, a wrapper key is data, in both directions.
+		"wrapper keys": {bson.D{
+			{Key: "$oid", Value: "top"},
+			{Key: "p", Value: bson.D{{Key: "a", Value: int64(1)}, {Key: "$date", Value: "x"}}},
+		}, `{"$oid":"top","p":{"a":1,"$date":"x"}}`},
+		// The driver reads and writes it without its second length.
+		"empty old binary": {bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}}, `{"p":{"$binary":{"base64":"","subType":"02"}}}`},
+		// The driver forgets to escape the namespace.
+		"DBPointer": {
+			bson.D{{Key: "p", Value: bson.DBPointer{DB: `a".b`}}},
+			`{"p":{"$dbPointer":{"$ref":"a\".b","$id":{"$oid":"000000000000000000000000"}}}}`,
+		},
+	} {
+		doc := testkit.Raw(test.doc)
+		body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
+		if got, err := event.DecodeBody("application/json", body); string(body) != test.want || err != nil || !bytes.Equal(got, doc) {
+			t.Errorf("%s: encoded %s, decoded as %v, %v", name, body, got, err)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func leafGen() *rapid.Generator[any] {
 			subtype := rapid.SampledFrom([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0x80, 0xff}).Draw(t, "subtype")
 			least := 0
 			if subtype == bson.TypeBinaryBinaryOld {
-				least = 1 // TestEmptyOldBinaryRoundTrips has the empty one, where the driver is wrong
+				least = 1 // TestExactDocumentsRoundTrip has the empty one, where the driver is wrong
 			}
 			return bson.Binary{Subtype: subtype, Data: rapid.SliceOfN(rapid.Byte(), least, 40).Draw(t, "data")}
 		}),

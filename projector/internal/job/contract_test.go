@@ -156,6 +156,9 @@ func TestRangesAreClaimedOnceAndTheLastOneCompletesTheJob(t *testing.T) {
 	if j := s.get(t, j.ID); j.State != job.Done || j.RangesDone != 2 || !maps.Equal(j.Counts, map[string]int64{"events": 11, "different": 1}) || j.Finished.IsZero() {
 		t.Errorf("job is %+v", j)
 	}
+	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+		t.Errorf("%d ranges of the done job are left, %v", n, err)
+	}
 }
 
 func TestExpiredRangeContinuesAtItsSavedPosition(t *testing.T) {
@@ -279,6 +282,8 @@ func TestLastRangeFinishedWhilePausedCompletesAfterResume(t *testing.T) {
 	}
 }
 
+// With the ranges of a replaced planner under the epoch of its successor, the job would lack all of
+// them and fail.
 func TestPlannerThatWasReplacedChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, job.Options{})
@@ -289,6 +294,8 @@ func TestPlannerThatWasReplacedChangesNothing(t *testing.T) {
 	}
 	s.expire(t)
 	heir := s.claim(t, j.ID, "heir")
+	wantError(t, s.Plan(t.Context(), stopped, parts(3), 0), job.ErrLost)
+	wantError(t, s.Fail(t.Context(), stopped, errors.New("broken")), job.ErrLost)
 	s.must(t, s.Plan(t.Context(), heir, parts(2), 0))
 	wantError(t, s.Plan(t.Context(), stopped, parts(5), 0), job.ErrLost)
 	wantError(t, s.Keep(t.Context(), stopped, lease), job.ErrLost)

@@ -1,7 +1,6 @@
 package job_test
 
 import (
-	"errors"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -49,24 +48,6 @@ func TestPlanOfUnknownOutcomeIsWorkedOn(t *testing.T) {
 				t.Errorf("job is %+v", j)
 			}
 		})
-	}
-}
-
-// TestPlannerThatWasReplacedPlansNothing suspends a planner for longer than its lease. With its
-// ranges under the epoch of its successor, the job would lack all of them and fail.
-func TestPlannerThatWasReplacedPlansNothing(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, job.Options{})
-	j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
-	suspended := s.claim(t, j.ID, "suspended")
-	s.expire(t)
-	successor := s.claim(t, j.ID, "successor")
-	wantError(t, s.Plan(t.Context(), suspended, parts(3), 0), job.ErrLost)
-	wantError(t, s.Fail(t.Context(), suspended, errors.New("broken")), job.ErrLost)
-	s.must(t, s.Plan(t.Context(), successor, parts(1), 0))
-	s.must(t, s.Finish(t.Context(), s.claim(t, j.ID, "a"), nil))
-	if j := s.get(t, j.ID); j.State != job.Done || j.Ranges != 1 {
-		t.Errorf("job is %+v", j)
 	}
 }
 

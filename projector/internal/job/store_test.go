@@ -89,20 +89,6 @@ func (s testStore) ids(t *testing.T) []string {
 	return ids
 }
 
-func TestRangesOfADoneJobAreDeleted(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, job.Options{})
-	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 3)
-	for range 3 {
-		if err := s.Finish(t.Context(), s.claim(t, j.ID, "a"), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
-		t.Errorf("%d ranges are left, %v", n, err)
-	}
-}
-
 // A process that deletes an old failed job deletes its ranges first, and can be killed before
 // it deletes the job. Resumed, the job would be done without any work.
 func TestResumedJobWithoutItsRangesFails(t *testing.T) {

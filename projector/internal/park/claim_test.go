@@ -155,24 +155,6 @@ func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 	})
 }
 
-// TestPermanentReasonEndsAClaim checks that an aggregate whose next event can never be
-// applied is not resumed again.
-func TestPermanentReasonEndsAClaim(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, s := newClaims(t)
-		claimed := claim(t, s)
-		parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", EventID: 3, Head: 5})
-		if _, err := s.Extend(t.Context(), claimed, lease); !errors.Is(err, park.ErrClaimLost) {
-			t.Errorf("error %v", err)
-		}
-		<-time.After(2 * lease)
-		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
-			t.Errorf("claimed %v, %v", c.Marker(seven), err)
-		}
-	})
-}
-
 // until waits until a marker is claimed, and returns the claim and how long it took.
 func until(t *testing.T, s *park.Store) (claimed model.Claimed, took time.Duration) {
 	t.Helper()
@@ -281,7 +263,7 @@ func TestAggregateThatEndsItsProcessesWaitsLonger(t *testing.T) {
 	})
 }
 
-// A marker that does not resume any more names no process.
+// A marker that does not resume any more names no process, and its claim ends.
 func TestPermanentMarkerHasNoClaimer(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *park.Store){
@@ -299,8 +281,15 @@ func TestPermanentMarkerHasNoClaimer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := newClaims(t)
 			s := as(c, "dead")
-			claim(t, s)
+			claimed := claim(t, s)
 			end(t, s)
+			if _, err := s.Extend(t.Context(), claimed, lease); !errors.Is(err, park.ErrClaimLost) {
+				t.Errorf("%s: error %v", name, err)
+			}
+			<-time.After(2 * lease)
+			if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
+				t.Errorf("%s: claimed %v, %v", name, c.Marker(seven), err)
+			}
 			if ended, err := s.Abandon(t.Context(), []string{"dead"}); err != nil || ended != 0 {
 				t.Errorf("%s: %d claims ended: %v", name, ended, err)
 			}

@@ -163,28 +163,9 @@ func TestRetryIsDueByTheServersClock(t *testing.T) {
 	})
 }
 
-func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
-	t.Parallel()
-	s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
-	parkOne(t, s, permanent)
-	before := listOne(t, s, park.Filter{})
-	next := permanent
-	next.EventID = 4
-	parkOne(t, s, next)
-	for verb, change := range map[string]func() (int64, error){
-		"retried": func() (int64, error) { return s.Retry(t.Context(), []park.Listed{before}) },
-		"discarded": func() (int64, error) {
-			return s.Discard(t.Context(), []park.Listed{before}, park.Discard{At: time.Now()})
-		},
-	} {
-		if n, err := change(); n != 0 || err != nil {
-			t.Errorf("%d %s, %v", n, verb, err)
-		}
-	}
-}
-
 // A command lists markers, asks for confirmation and changes them. Meanwhile another person can
-// decide otherwise about them, and must not be overruled without notice.
+// decide otherwise about them, and must not be overruled without notice. A marker that was
+// parked at another event is another one.
 func TestDecisionOfAnotherCommandIsKept(t *testing.T) {
 	t.Parallel()
 	one := func(m park.Listed) []park.Listed { return []park.Listed{m} }
@@ -209,6 +190,13 @@ func TestDecisionOfAnotherCommandIsKept(t *testing.T) {
 		t.Helper()
 		return s.Remove(t.Context(), one(m))
 	}
+	another := func(t *testing.T, s *park.Store, _ park.Listed) (int64, error) {
+		t.Helper()
+		next := permanent
+		next.EventID = 4
+		parkOne(t, s, next)
+		return 1, nil
+	}
 	type change = func(*testing.T, *park.Store, park.Listed) (int64, error)
 	for name, test := range map[string]struct {
 		// discarded is set if the marker is listed as discarded.
@@ -223,6 +211,8 @@ func TestDecisionOfAnotherCommandIsKept(t *testing.T) {
 		"a discard of a retried one":            {false, retry, discard, false},
 		"a second retry":                        {false, retry, retry, false},
 		"a removal of a retried one":            {false, retry, remove, false},
+		"a retry of another event":              {false, another, retry, false},
+		"a discard of another event":            {false, another, discard, false},
 		"a second retry of a discarded one":     {true, retry, retry, false},
 		"a retry of one that is discarded anew": {true, again, retry, true},
 	} {
@@ -318,20 +308,5 @@ func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
 	parkOne(t, s, next)
 	if l := listOne(t, s, park.Filter{}); l.Discarded != nil || l.EventID != 6 {
 		t.Errorf("listed %+v", l)
-	}
-}
-
-// A discard removes the claim of a process that is resuming the aggregate.
-func TestDiscardEndsTheClaim(t *testing.T) {
-	t.Parallel()
-	s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
-	parkOne(t, s, permanent)
-	retry(t, s, 1)
-	c := claimed(t, s)
-	if n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Why: "x", At: time.Now()}); n != 1 || err != nil {
-		t.Fatalf("%d discarded, %v", n, err)
-	}
-	if err := s.Postpone(t.Context(), *c, model.Failure{Reason: "missing"}); err == nil {
-		t.Error("the claim is still held")
 	}
 }
