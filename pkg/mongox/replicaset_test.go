@@ -13,44 +13,47 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 )
 
-// TestDirectConnectionToASecondaryIsReported: over a direct connection, the driver reads
-// from any server. The member may become the primary, so the error is not
-// ErrNoReplicaSet.
-func TestDirectConnectionToASecondaryIsReported(t *testing.T) {
+// TestServersThatCannotBeUsedAreRefusedByTheirHello: over a direct connection, the driver reads
+// from any server. A secondary may become the primary, so its error is not ErrNoReplicaSet. The
+// version is read only if the server is too old.
+func TestServersThatCannotBeUsedAreRefusedByTheirHello(t *testing.T) {
 	t.Parallel()
-	ok := bson.D{{Key: "ok", Value: 1}}
+	field := func(name string, value any) bson.E { return bson.E{Key: name, Value: value} }
+	internal := func(name string) bson.E { return field("internal", bson.D{field(name, bson.A{"1.104-1"})}) }
+	set, mongos := field("setName", "rs0"), field("msg", "isdbgrid")
+	const old, other = "it is older than MongoDB 6.0: its version is 4.3.1; upgrade it", "it is Amazon"
 	for name, test := range map[string]struct {
-		primary bool
-		want    string // empty if the server will do
-	}{"primary": {true, ""}, "secondary": {false, "instead of directConnection"}} {
-		hello := mongotest.Hello(bson.E{Key: "setName", Value: "rs0"}, bson.E{Key: "isWritablePrimary", Value: test.primary})
-		err := mongox.CheckReplicaSet(t.Context(), mongotest.NewReplies(t, ok, hello).Client)
-		switch {
-		case test.want == "" && err != nil:
-			t.Errorf("%s: %v", name, err)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, mongox.ErrNoReplicaSet)):
-			t.Errorf("%s: says %v", name, err)
-		}
-	}
-}
-
-// TestOldServersAreRefused: the version is read only if the server is too old.
-func TestOldServersAreRefused(t *testing.T) {
-	t.Parallel()
-	ok := bson.D{{Key: "ok", Value: 1}}
-	for wire, want := range map[int]string{
-		9:  "it is older than MongoDB 6.0: its version is 4.3.1; upgrade it",
-		16: "it is older than MongoDB 6.0: its version is 4.3.1; upgrade it",
-		17: "",
-		25: "",
+		hello bson.D
+		want  string // empty if the server will do
+		class error
+	}{
+		"replica set":           {bson.D{set, field("me", "db-0.example:27017"), field("hosts", bson.A{"db-0.example:27017"})}, "", nil},
+		"mongos":                {bson.D{mongos}, "", nil},
+		"primary":               {bson.D{set, field("isWritablePrimary", true)}, "", nil},
+		"secondary":             {bson.D{set, field("isWritablePrimary", false)}, "instead of directConnection", nil},
+		"wire version 9":        {bson.D{set, field("maxWireVersion", 9)}, old, mongox.ErrTooOld},
+		"wire version 16":       {bson.D{set, field("maxWireVersion", 16)}, old, mongox.ErrTooOld},
+		"wire version 25":       {bson.D{set, field("maxWireVersion", 25)}, "", nil},
+		"Cosmos DB vCore":       {bson.D{mongos, field("setName", "globaldb"), internal("cosmos_versions")}, other, mongox.ErrNotMongoDB},
+		"Azure DocumentDB":      {bson.D{mongos, internal("documentdb_versions")}, other, mongox.ErrNotMongoDB},
+		"Cosmos DB RU":          {bson.D{field("setName", "globaldb")}, other, mongox.ErrNotMongoDB},
+		"Cosmos DB RU, by type": {bson.D{field("setName", "x"), field("_t", "HelloResponse")}, other, mongox.ErrNotMongoDB},
 	} {
-		hello := append(bson.D{{Key: "setName", Value: "rs0"}, {Key: "maxWireVersion", Value: wire}}, ok...)
-		err := mongox.CheckReplicaSet(t.Context(), mongotest.NewReplies(t, ok, hello, append(bson.D{{Key: "version", Value: "4.3.1"}}, ok...)).Client)
+		hello := test.hello
+		if hello[len(hello)-1].Key == "maxWireVersion" {
+			hello = append(hello, field("ok", 1))
+		} else {
+			hello = mongotest.Hello(hello...)
+		}
+		err := mongox.CheckReplicaSet(t.Context(), mongotest.NewReplies(t, bson.D{field("ok", 1)}, hello, bson.D{field("ok", 1), field("version", "4.3.1")}).Client)
 		switch {
-		case want == "" && err != nil:
-			t.Errorf("wire version %d: %v", wire, err)
-		case want != "" && (!errors.Is(err, mongox.ErrTooOld) || !mongox.Unusable(err) || err.Error() != want):
-			t.Errorf("wire version %d: says %v", wire, err)
+		case test.want == "" && err == nil:
+		case test.want == "" || err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, mongox.ErrNoReplicaSet):
+			t.Errorf("%s: says %v", name, err)
+		case !errors.Is(err, test.class) && test.class != nil, test.want == old && (err.Error() != old || !mongox.Unusable(err)):
+			t.Errorf("%s: says %v", name, err)
+		case test.want == other && !strings.Contains(err.Error(), "use MongoDB 6.0"):
+			t.Errorf("%s: says %v", name, err)
 		}
 	}
 }

@@ -33,6 +33,11 @@ func TestTimeoutEndsAContextWithoutADeadline(t *testing.T) {
 		if err := mongox.Explain(ctx, nil); err != nil {
 			t.Errorf("explains success as %v", err)
 		}
+		released, release := mongox.Timeout(t.Context(), time.Hour)
+		release()
+		if cause := context.Cause(released); cause == nil || errors.Is(cause, mongox.ErrNoAnswer) {
+			t.Errorf("ended by its owner, its cause is %v", cause)
+		}
 	})
 }
 
@@ -53,13 +58,4 @@ func TestWithoutDeadlineEndsWithItsParent(t *testing.T) {
 			t.Errorf("ended after %s because of %v", waited, context.Cause(ctx))
 		}
 	})
-}
-
-func TestTimeoutIsReleased(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := mongox.Timeout(t.Context(), time.Hour)
-	cancel()
-	if cause := context.Cause(ctx); errors.Is(cause, mongox.ErrNoAnswer) {
-		t.Errorf("ended by its owner, its cause is %v", cause)
-	}
 }
