@@ -102,20 +102,6 @@ func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
 	}
 }
 
-func TestSessionLoadsStatesReplacedAtTheSameWatermark(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, tally)
-	s := b.Session(1 << 20)
-	done(t, s, added(1))
-	// The document was wrong, and a repair replaces it.
-	b.clock++
-	b.documents[tallyUnit], b.times[tallyUnit] = testkit.FromJSON(`{"n":{"$numberLong":"100"},"seen":[{"$numberLong":"1"}]}`), b.clock
-	done(t, s, added(2))
-	if got := projectiontest.JSON(t, b.documents[tallyUnit]); got != `{"n":101,"seen":[1,2]}` {
-		t.Errorf("stored is %s", got)
-	}
-}
-
 // TestErasedAggregateIsNotCreatedAnew sends a late first event to a projection that never deletes.
 // Its insert is guarded by nothing but the absence of the document, so the watermark must be read.
 func TestErasedAggregateIsNotCreatedAnew(t *testing.T) {

@@ -56,7 +56,8 @@ func TestSwellingDocumentsAreWrittenInTurns(t *testing.T) {
 	payload := fmt.Sprintf(`{"text":%q,"by":%q}`, strings.Repeat("a", size/10_000), strings.Repeat("b", 10_000))
 	for _, kept := range []int{0, 1 << 20} {
 		synctest.Test(t, func(t *testing.T) {
-			projections := projectiontest.All(t, `
+			store := &slowStore{memory: newMemory()}
+			b := newBench(t, `
 projections:
   - name: p
     collection: c
@@ -64,12 +65,7 @@ projections:
       E:
         set: {result: "payload.text.replace('a', payload.by)"}
         inc: {count: "1"}
-`)
-			store := &slowStore{memory: newMemory()}
-			eng, err := engine.New(engine.Options{Targets: liveTargets(projections), Store: store, Parking: newFakeParking()})
-			if err != nil {
-				t.Fatal(err)
-			}
+`, func(o *engine.Options) { o.Store = store })
 			var work sync.WaitGroup
 			for i := range sessions {
 				var events []*event.Event
@@ -81,7 +77,7 @@ projections:
 					}
 				}
 				work.Go(func() {
-					results, err := eng.Session(kept).Process(t.Context(), events, fresh)
+					results, err := b.Session(kept).Process(t.Context(), events, fresh)
 					if err != nil {
 						t.Error(err)
 					}
@@ -126,17 +122,14 @@ func TestFoldingStopsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := engine.New(engine.Options{Targets: liveTargets([]*projection.Projection{p}), Store: newMemory(), Parking: newFakeParking()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := newBench(t, tally, func(o *engine.Options) { o.Targets = liveTargets([]*projection.Projection{p}) })
 	var events []*event.Event
 	for i := range 50 {
 		ev := projectiontest.Event(1, "E", "")
 		ev.AggregateID = fmt.Sprint(i)
 		events = append(events, ev)
 	}
-	for _, process := range []func(context.Context, []*event.Event, time.Time) ([]model.Verdict, error){eng.Process, eng.Session(0).Process} {
+	for _, process := range []func(context.Context, []*event.Event, time.Time) ([]model.Verdict, error){b.Process, b.Session(0).Process} {
 		ctx, stop := context.WithCancel(t.Context())
 		cancel, folded = stop, 0
 		if _, err := process(ctx, events, fresh); err == nil {

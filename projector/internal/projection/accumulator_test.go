@@ -21,7 +21,7 @@ import (
 // drawFunc draws a projection in Go whose results share memory with the state and the
 // event.
 func drawFunc(t *rapid.T) *projection.Projection {
-	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Deletes: true, Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+	p := inCode(t, projection.Declaration{Name: "p", Collection: "c", Deletes: true, Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
 		switch {
 		case ev.EventType == "D":
 			return nil, nil
@@ -34,9 +34,6 @@ func drawFunc(t *rapid.T) *projection.Projection {
 		}
 		return bson.Marshal(bson.D{{Key: "before", Value: state}, {Key: "id", Value: ev.EventID}})
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return p
 }
 

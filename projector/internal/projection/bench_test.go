@@ -43,7 +43,7 @@ func BenchmarkFoldFunc(b *testing.B) {
 		Items, Most int64
 		Lines       []line
 	}
-	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+	p := inCode(b, projection.Declaration{Name: "p", Collection: "c", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
 		var o order
 		var added struct {
 			Customer, SKU   string
@@ -61,9 +61,6 @@ func BenchmarkFoldFunc(b *testing.B) {
 		o.Lines = append(o.Lines, line{added.SKU, added.Quantity, added.Price * 2})
 		return bson.Marshal(o)
 	}})
-	if err != nil {
-		b.Fatal(err)
-	}
 	document, all := projectiontest.Order(0), projectiontest.OrderEvents(1)
 	b.ReportAllocs()
 	for b.Loop() {

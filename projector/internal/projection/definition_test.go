@@ -180,13 +180,10 @@ func TestCompiledDefinitionHasTheSameText(t *testing.T) {
 func TestDefinitionOfGo(t *testing.T) {
 	t.Parallel()
 	declare := func(version string, deletes bool) *projection.Projection {
-		p, err := projection.New(projection.Declaration{
+		p := inCode(t, projection.Declaration{
 			Name: "p", Collection: "c", Version: version, Deletes: deletes,
 			Apply: func(state projection.State, _ *event.Event) (projection.State, error) { return state, nil },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return p
 	}
 	if a, b := declare("1", false), declare("1", false); a.Hash() != b.Hash() || !a.InCode() {

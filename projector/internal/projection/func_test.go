@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
@@ -16,18 +17,35 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
+// inCode makes a projection in Go.
+func inCode(tb rapid.TB, d projection.Declaration) *projection.Projection {
+	tb.Helper()
+	p, err := projection.New(d)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// viewInCode makes a view in Go.
+func viewInCode(tb rapid.TB, d projection.ViewDeclaration) *projection.Projection {
+	tb.Helper()
+	p, err := projection.NewView(d)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
 // TestFuncChangesNoEvent checks that a function that changes its event does not move the
 // watermark: later events are folded, and other projections see the event as it is.
 func TestFuncChangesNoEvent(t *testing.T) {
 	t.Parallel()
-	p, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+	p := inCode(t, projection.Declaration{Name: "go", Collection: "g", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
 		ev.EventID, ev.AggregateID, ev.Payload = 77, "other", bson.RawValue{}
 		n, _ := state.Lookup("n").AsInt64OK()
 		return bson.Marshal(bson.D{{Key: "n", Value: n + 1}})
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := p.Begin(nil)
 	for id := range int64(2) {
 		ev := projectiontest.Event(id+1, "E", `{"a":1}`)
@@ -65,14 +83,8 @@ func TestFunc(t *testing.T) {
 		n, _ := state.Lookup("n").AsInt64OK()
 		return bson.Marshal(bson.D{{Key: "_id", Value: "mine"}, {Key: "n", Value: n + 1}})
 	}
-	forever, err := projection.New(projection.Declaration{Name: "go", Collection: "g", AggregateType: "Thing", Apply: apply})
-	if err != nil {
-		t.Fatal(err)
-	}
-	deletable, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Deletes: true, Apply: apply})
-	if err != nil {
-		t.Fatal(err)
-	}
+	forever := inCode(t, projection.Declaration{Name: "go", Collection: "g", AggregateType: "Thing", Apply: apply})
+	deletable := inCode(t, projection.Declaration{Name: "go", Collection: "g", Deletes: true, Apply: apply})
 	tests := []struct {
 		name, before, events string
 		p                    *projection.Projection
@@ -132,16 +144,13 @@ func TestFuncThatDoesNotReturnFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				release := make(chan struct{})
 				defer close(release)
-				p, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+				p := inCode(t, projection.Declaration{Name: "go", Collection: "g", Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
 					if ev.EventType == "Goexit" {
 						runtime.Goexit()
 					}
 					<-release
 					return state, nil
 				}})
-				if err != nil {
-					t.Fatal(err)
-				}
 				f := p.Fold(nil, []*event.Event{projectiontest.Event(1, kind, "")})
 				if f.Folded != 0 || f.Err == nil || f.Err.Reason != projection.ReasonFunction || !strings.Contains(f.Err.Error(), want) {
 					t.Errorf("folded %d events, error %v", f.Folded, f.Err)
@@ -167,7 +176,7 @@ func TestTyped(t *testing.T) {
 		N    int64  `bson:"n"`
 		Last string `bson:"last"`
 	}
-	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Deletes: true,
+	p := inCode(t, projection.Declaration{Name: "p", Collection: "c", Deletes: true,
 		Apply: projection.Typed(func(c *counter, ev *event.Event) (*counter, error) {
 			switch {
 			case ev.EventType == "Delete":
@@ -181,9 +190,6 @@ func TestTyped(t *testing.T) {
 			c.Last = ev.EventType
 			return c, nil
 		})})
-	if err != nil {
-		t.Fatal(err)
-	}
 	evs := []*event.Event{projectiontest.Event(1, "Up", ""), projectiontest.Event(2, "Up", ""), projectiontest.Event(3, "Delete", ""), projectiontest.Event(4, "Fail", "")}
 	if f := p.Fold(nil, evs[:2]); f.Err != nil || projectiontest.JSON(t, f.State()) != `{"n":2,"last":"Up"}` {
 		t.Errorf("%s, %v", projectiontest.JSON(t, f.State()), f.Err)
@@ -208,13 +214,10 @@ func TestTooDeepStateOfAFuncIsRejected(t *testing.T) {
 		return value
 	}
 	for levels, want := range map[int]projection.Reason{90: "", 91: projection.ReasonRejected, 300: projection.ReasonRejected} {
-		p, err := projection.New(projection.Declaration{Name: "go", Collection: "g", Apply: func(projection.State, *event.Event) (projection.State, error) {
+		p := inCode(t, projection.Declaration{Name: "go", Collection: "g", Apply: func(projection.State, *event.Event) (projection.State, error) {
 			return bson.Marshal(bson.D{{Key: "n", Value: nested(levels)}})
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		view, err := projection.NewView(projection.ViewDeclaration{Name: "v", Collection: "v", Sources: []projection.ViewSource{{
+		view := viewInCode(t, projection.ViewDeclaration{Name: "v", Collection: "v", Sources: []projection.ViewSource{{
 			AggregateType: "T", As: "orders",
 			Apply: func(projection.State, *event.Event) (projection.State, error) {
 				return bson.Marshal(bson.D{{Key: "n", Value: 1}})
@@ -223,9 +226,6 @@ func TestTooDeepStateOfAFuncIsRejected(t *testing.T) {
 				return []projection.Contribution{{Key: "k", Element: nested(levels)}}, nil
 			},
 		}}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		ev := projectiontest.Event(1, "E", "{}")
 		ev.AggregateType = "T"
 		for name, p := range map[string]*projection.Projection{"state": p, "element of a view": view} {

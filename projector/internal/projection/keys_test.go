@@ -46,13 +46,10 @@ func TestMapIsWrittenByKey(t *testing.T) {
 				return testkit.FromJSON(`{"m":` + strings.ReplaceAll(m, "LONG", long) + `}`)
 			}
 			after := document(test.after)
-			p, err := projection.New(projection.Declaration{
+			p := inCode(t, projection.Declaration{
 				Name: "p", Collection: "c", Version: "1",
 				Apply: func(projection.State, *event.Event) (projection.State, error) { return after, nil },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			f := p.Fold(document(test.before), []*event.Event{projectiontest.Event(1, "A", "")})
 			if f.Err != nil {
 				t.Fatal(f.Err)

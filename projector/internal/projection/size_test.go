@@ -93,16 +93,13 @@ func TestAccumulatorContinuesALargeDocument(t *testing.T) {
 // TestGrowingStateOfAFunctionParks checks the same of a projection in Go.
 func TestGrowingStateOfAFunctionParks(t *testing.T) {
 	t.Parallel()
-	p, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Apply: func(state projection.State, _ *event.Event) (projection.State, error) {
+	p := inCode(t, projection.Declaration{Name: "p", Collection: "c", Apply: func(state projection.State, _ *event.Event) (projection.State, error) {
 		length := 1 << 20
 		if state != nil {
 			length = 2 * len(state)
 		}
 		return bson.Marshal(bson.D{{Key: "a", Value: strings.Repeat("x", length)}})
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	events := make([]*event.Event, 40)
 	for i := range events {
 		events[i] = projectiontest.Event(int64(i+1), "E", "")

@@ -28,10 +28,7 @@ projections:
 func TestHistoryBeginsWithASnapshot(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.All(t, snapshotting)[0]
-	inCode, err := projection.New(projection.Declaration{Name: "p", Collection: "c", Snapshots: []string{"Snapshotted"}, Apply: func(state projection.State, _ *event.Event) (projection.State, error) { return state, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	inCode := inCode(t, projection.Declaration{Name: "p", Collection: "c", Snapshots: []string{"Snapshotted"}, Apply: func(state projection.State, _ *event.Event) (projection.State, error) { return state, nil }})
 	for name, test := range map[string]struct {
 		eventType string
 		id, first int64

@@ -41,7 +41,7 @@ views:
 func TestViewInGoRefusesFieldsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"documents", "parts", "cents"} {
-		p, err := projection.NewView(projection.ViewDeclaration{
+		p := viewInCode(t, projection.ViewDeclaration{
 			Name: "v", Collection: "v", Totals: map[string]string{"cents": "sum"},
 			Sources: []projection.ViewSource{{
 				AggregateType: "A", Fields: true,
@@ -53,9 +53,6 @@ func TestViewInGoRefusesFieldsOfItsOwn(t *testing.T) {
 				},
 			}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", bson.D{})})
 		if f.Err == nil || !strings.Contains(f.Err.Error(), "the field "+name+" of the part") {
 			t.Errorf("a part with the field %s: %v", name, f.Err)

@@ -411,10 +411,7 @@ func TestViewInGo(t *testing.T) {
 		}},
 		Totals: map[string]string{"cents": "sum", "orders count": "count"},
 	}
-	p, err := projection.NewView(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := viewInCode(t, d)
 	l := newPipeline(p)
 	placed := func(id string, n int64, customer string, cents int64) *event.Event {
 		return viewEvent("Order", id, n, "Placed", bson.D{{Key: "customer", Value: customer}, {Key: "cents", Value: cents}})

@@ -38,7 +38,7 @@ func inTime(t *testing.T) (end func()) {
 
 func setView(t *testing.T) model.View {
 	t.Helper()
-	p, err := projection.NewView(projection.ViewDeclaration{
+	p := viewInCode(t, projection.ViewDeclaration{
 		Name: "v", Collection: "v", Version: "1", Totals: map[string]string{"values": "set"},
 		Sources: []projection.ViewSource{{
 			AggregateType: "A",
@@ -46,9 +46,6 @@ func setView(t *testing.T) model.View {
 			Contribute:    func(projection.State) ([]projection.Contribution, error) { return nil, nil },
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return p.View()
 }
 
@@ -138,7 +135,7 @@ func TestLongKeysOfOnePartAreListedInTime(t *testing.T) {
 // TestFieldsOfManyPartsDoNotStayInMemory makes a document of parts that all give it the same
 // fields. The document has those of the first one only.
 func TestFieldsOfManyPartsDoNotStayInMemory(t *testing.T) {
-	p, err := projection.NewView(projection.ViewDeclaration{
+	p := viewInCode(t, projection.ViewDeclaration{
 		Name: "v", Collection: "v", Version: "1",
 		Sources: []projection.ViewSource{{
 			AggregateType: "A", Fields: true,
@@ -146,9 +143,6 @@ func TestFieldsOfManyPartsDoNotStayInMemory(t *testing.T) {
 			Contribute: func(projection.State) ([]projection.Contribution, error) { return nil, nil },
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	part := func(i int) model.Part {
 		raw := testkit.Raw(bson.D{
 			{Key: "text", Value: strings.Repeat(fmt.Sprint(i%10), 64<<10)}, {Key: "number", Value: int64(i)}, {Key: fmt.Sprint("own", i%7), Value: int64(i)},
