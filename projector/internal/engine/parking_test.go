@@ -243,42 +243,25 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 }
 
 // TestDirectExchangeOfUniqueValuesParksBoth checks that two aggregates which exchange their unique
-// values directly are parked with the reason that names the remedy, and that neither is written.
+// values directly are parked at the event with the conflict, with the reason that names the remedy,
+// that neither is written, and that both stay parked while the conflict lasts.
 func TestDirectExchangeOfUniqueValuesParksBoth(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, owned)
 	b.onWrite = b.unique
-	one, two := []*event.Event{take("one", 1, "x"), take("one", 2, "y")}, []*event.Event{take("two", 1, "y"), take("two", 2, "x")}
-	b.process(t, []*event.Event{one[0], two[0]}, fresh, "done/done")
-	b.process(t, []*event.Event{one[1], two[1]}, fresh, "done/done")
+	one, two := []*event.Event{take("one", 1, "x"), take("one", 2, "y")}, []*event.Event{take("two", 1, "y"), take("two", 2, "x"), take("two", 3, "x")}
+	b.process(t, one[:1], fresh, "done")
+	b.process(t, two, fresh, "done/done/done")
+	b.process(t, one[1:], fresh, "done")
 	for aggregate, history := range map[string][]*event.Event{"one": one, "two": two} {
-		b.expectParked(t, "owned", aggregate, projection.ReasonConflict, 2, 2)
+		b.expectParked(t, "owned", aggregate, projection.ReasonConflict, 2, int64(len(history)))
 		b.history.events = history
-		s := suspended(2)
+		s := suspended(int64(len(history)))
 		s.Projection, s.AggregateID = "owned", aggregate
-		if resumed, err := b.Resume(t.Context(), s); err != nil || resumed.Cause == nil || resumed.Cause.Reason != projection.ReasonConflict {
+		if resumed, err := b.Resume(t.Context(), s); err != nil || resumed.Cause == nil || resumed.Cause.Reason != projection.ReasonConflict || resumed.Parked {
 			t.Errorf("%+v, %v", resumed, err)
 		}
 	}
 	b.expect(t, "owned", "one", 1, `{"value":"x"}`)
 	b.expect(t, "owned", "two", 1, `{"value":"y"}`)
-}
-
-// TestUniqueConflictParks checks that a conflict parks the aggregate at the event with the
-// conflict, and that the aggregate stays parked while the conflict lasts.
-func TestUniqueConflictParks(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, owned)
-	b.onWrite = b.unique
-	b.process(t, []*event.Event{take("one", 1, "x")}, fresh, "done")
-	evs := []*event.Event{take("two", 1, "y"), take("two", 2, "x"), take("two", 3, "x")}
-	b.process(t, evs, fresh, "done/done/done")
-	b.expectParked(t, "owned", "two", projection.ReasonConflict, 2, 3)
-	b.history.events = evs
-	s := suspended(3)
-	s.Projection, s.AggregateID = "owned", "two"
-	resumed, err := b.Resume(t.Context(), s)
-	if err != nil || resumed.Cause == nil || resumed.Cause.Reason != projection.ReasonConflict || resumed.Parked {
-		t.Errorf("%+v, %v", resumed, err)
-	}
 }

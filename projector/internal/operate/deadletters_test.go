@@ -121,9 +121,6 @@ func TestParkedCommandsRefuseAnUnknownProjection(t *testing.T) {
 	if err := list("visit"); err == nil || !strings.Contains(err.Error(), `there is no projection "visit": the catalog has visits`) {
 		t.Errorf("a misspelt projection: %v\n%s", err, out)
 	}
-	if err := (&parkedRetryCommand{parkedFilter: parkedFilter{Projection: "visit", Limit: 10}}).runOn(t.Context(), e, s); err == nil || !strings.Contains(err.Error(), "the catalog has visits") {
-		t.Errorf("retry of a misspelt projection: %v\n%s", err, out)
-	}
 	marker := model.Marker{Unit: model.Unit{Projection: "former", AggregateID: "a"}, EventID: 1, Head: 1, Reason: "expression"}
 	if err := s.parked.Park(t.Context(), []model.Marker{marker}); err != nil {
 		t.Fatal(err)

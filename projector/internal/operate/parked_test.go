@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // TestParkedCommandsLeaveOtherEventStoresAlone checks that a command of one pipeline does not
@@ -25,11 +23,7 @@ func TestParkedCommandsLeaveOtherEventStoresAlone(t *testing.T) {
 	db := server.Database(t)
 	var invoices config.Config
 	invoices.MongoDB.EventsDatabase, invoices.MongoDB.EventsCollection = "shop", "invoices"
-	pipeline := invoices.Pipeline().String()
-	entry := catalog.Create(pipeline, catalog.Declare(projectiontest.One(t, visitsYAML))[0], catalog.Found{}, catalog.Author{At: time.Now()})
-	if _, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), pipeline).Write(t.Context(), nil, entry); err != nil {
-		t.Fatal(err)
-	}
+	visitsEntry(t, db, invoices.Pipeline().String())
 	parked := park.NewStore(park.In(db), park.Options{})
 	marker := model.Marker{Unit: model.Unit{Projection: "visits", AggregateID: "a"}, EventID: 2, Head: 2, Reason: "expression"}
 	if err := parked.Park(t.Context(), []model.Marker{marker}); err != nil {

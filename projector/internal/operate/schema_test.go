@@ -154,27 +154,21 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	}
 }
 
-// TestProjectionsSchemaAcceptsListsOfRules checks a form that is no value of a key.
-func TestProjectionsSchemaAcceptsListsOfRules(t *testing.T) {
+// TestProjectionsSchemaAcceptsRulesAndViews checks lists of rules, which are no value of a key, and
+// views with all their words.
+func TestProjectionsSchemaAcceptsRulesAndViews(t *testing.T) {
 	t.Parallel()
-	acceptedByBoth(t, "projections: [{name: p, collection: c, on: {A | B: [{when: eventId > 1, delete: true}, {set: {a: 1}}]}}]")
-}
-
-// TestProjectionsSchemaAcceptsViews checks views with all their words.
-func TestProjectionsSchemaAcceptsViews(t *testing.T) {
-	t.Parallel()
-	acceptedByBoth(t, shopViews)
-	acceptedByBoth(t, "views: [{name: v, collection: c, as: all, from: [{aggregateType: A, key: 1, each: \"[1]\", as: some, on: {E: {set: {a: 1}}}, compute: {b: state.a}, totals: {t: {min: part.a, where: true}, u: {set: part.a}}}]}]")
-}
-
-// acceptedByBoth expects that the parser and the schema accept a document.
-func acceptedByBoth(t *testing.T, document string) {
-	t.Helper()
-	if _, err := projection.Parse("p.yaml", []byte(document)); err != nil {
-		t.Error(err)
-	}
-	if err := validate(t, schemaOf(t, false), document); err != nil {
-		t.Error(err)
+	for _, document := range []string{
+		"projections: [{name: p, collection: c, on: {A | B: [{when: eventId > 1, delete: true}, {set: {a: 1}}]}}]",
+		shopViews,
+		"views: [{name: v, collection: c, as: all, from: [{aggregateType: A, key: 1, each: \"[1]\", as: some, on: {E: {set: {a: 1}}}, compute: {b: state.a}, totals: {t: {min: part.a, where: true}, u: {set: part.a}}}]}]",
+	} {
+		if _, err := projection.Parse("p.yaml", []byte(document)); err != nil {
+			t.Error(err)
+		}
+		if err := validate(t, schemaOf(t, false), document); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

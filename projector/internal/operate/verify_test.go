@@ -32,11 +32,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	}
 	orders, invoices := pipeline("orders"), pipeline("invoices")
 	projections := projectiontest.All(t, visitsYAML)
-	recorded := catalog.NewCatalog(db.Collection(catalog.CatalogName), invoices.Pipeline().String())
-	entry := catalog.Create(invoices.Pipeline().String(), catalog.Declare(projections[0])[0], catalog.Found{}, catalog.Author{At: time.Now()})
-	if _, err := recorded.Write(t.Context(), nil, entry); err != nil {
-		t.Fatal(err)
-	}
+	visitsEntry(t, db, invoices.Pipeline().String())
 	loader, writer := readmodel.NewLoader(db, readmodel.LoaderOptions{}), readmodel.NewWriter(db, readmodel.WriterOptions{})
 	verifying := job.Job{ID: "visits", Kind: job.Verify, Projection: "visits", Generation: catalog.First}
 	for _, test := range []struct {

@@ -21,7 +21,7 @@ import (
 // drawFunc draws a projection in Go whose results share memory with the state and the
 // event.
 func drawFunc(t *rapid.T) *projection.Projection {
-	p := inCode(t, projection.Declaration{Name: "p", Collection: "c", Deletes: true, Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
+	return inCode(t, projection.Declaration{Name: "p", Collection: "c", Deletes: true, Apply: func(state projection.State, ev *event.Event) (projection.State, error) {
 		switch {
 		case ev.EventType == "D":
 			return nil, nil
@@ -34,7 +34,6 @@ func drawFunc(t *rapid.T) *projection.Projection {
 		}
 		return bson.Marshal(bson.D{{Key: "before", Value: state}, {Key: "id", Value: ev.EventID}})
 	}})
-	return p
 }
 
 // TestAccumulatorInPartsEqualsTheFold checks that a fold in parts writes the same as the
