@@ -93,6 +93,14 @@ func TestPipelinesDoNotSeeEachOther(t *testing.T) {
 	if read(t, two) != nil {
 		t.Error("another pipeline's projection is listed")
 	}
+	other := live("a")
+	other.Name, other.Pipeline = "others", "q"
+	if _, err := two.Write(t.Context(), nil, other); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), "").List(t.Context()); err != nil || len(all) != 2 {
+		t.Errorf("without a pipeline: %v, %v", all, err)
+	}
 	if err := two.Adopt(t.Context(), []string{"users", "none"}); err != nil {
 		t.Fatal(err)
 	}

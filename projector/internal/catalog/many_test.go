@@ -60,7 +60,7 @@ func TestProjectionsThatChangeTogetherArePausedOneByOne(t *testing.T) {
 				for _, p := range r.pods {
 					r.poll(p)
 				}
-				r.work(0)
+				r.work(0, 0)
 			}
 			r.coordinators[0].step()
 			<-time.After(request / 2) // A request, and then its answer.

@@ -80,21 +80,3 @@ func TestDropOfAFormerCollectionKeepsTheLiveGeneration(t *testing.T) {
 		t.Errorf("%+v", dropped)
 	}
 }
-
-func TestListWithoutAPipelineGivesAll(t *testing.T) {
-	t.Parallel()
-	db := server.Database(t)
-	for _, pipeline := range []string{"one", "two"} {
-		e := live("a")
-		e.Name, e.Pipeline = pipeline, pipeline
-		if _, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), pipeline).Write(t.Context(), nil, e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for pipeline, want := range map[string]int{"one": 1, "": 2} {
-		entries, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), pipeline).List(t.Context())
-		if err != nil || len(entries) != want {
-			t.Errorf("pipeline %q: %v, %v", pipeline, entries, err)
-		}
-	}
-}

@@ -15,7 +15,7 @@ func (r *run) verifyWithParked() *catalog.Build {
 	r.settle(catalog.Verifying)
 	r.parked = 2
 	r.pass(time.Second)
-	r.work(0)
+	r.work(0, 0)
 	r.pass(2 * time.Second)
 	return r.entry().Building
 }
@@ -45,7 +45,7 @@ func TestAggregatesThatWereLeftOutAreVerified(t *testing.T) {
 		r.settle(catalog.Verifying)
 		r.pass(time.Second)
 		r.parked = 2
-		r.work(0)
+		r.work(0, 0)
 		r.parked = 0
 		r.pass(2 * time.Second)
 		if _, again := r.jobs["users.2.verify-2"]; !again {
@@ -61,7 +61,7 @@ func TestAggregateThatIsParkedBrieflyDelaysThePromotion(t *testing.T) {
 	inSimulation(t, func(r *run) {
 		r.settle(catalog.Verifying)
 		r.pass(time.Second)
-		r.work(0)
+		r.work(0, 0)
 		r.parked = 1
 		r.pass(3 * time.Second)
 		if b := r.entry().Building; b == nil || b.State != catalog.Verifying || b.Parked != 0 || !strings.Contains(b.Reason, "parked in the new generation (1)") {
@@ -83,7 +83,7 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 		r.settle(catalog.Verifying)
 		r.parked = 2
 		r.pass(time.Second)
-		r.work(0)
+		r.work(0, 0)
 		r.pass(time.Second)
 		if r.state() != catalog.Promoting {
 			t.Errorf("the generation is %s: %s", r.state(), r.entry().Building.Reason)
@@ -106,7 +106,7 @@ func TestGenerationThatWasHeldBackIsVerifiedAgain(t *testing.T) {
 			r.allow(t, catalog.Allowed{Parked: 2})
 			for range 10 {
 				r.pass(time.Second)
-				r.work(0)
+				r.work(0, 0)
 			}
 			if _, again := r.jobs[fmt.Sprintf("users.2.verify-%d", round+1)]; !again {
 				t.Errorf("%s: not verified again after round %d", name, round)

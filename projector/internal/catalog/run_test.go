@@ -154,7 +154,7 @@ func (r *run) settle(until catalog.State) {
 				r.poll(p)
 			}
 		}
-		r.work(0)
+		r.work(0, 0)
 		if len(e.Garbage) > 0 && e.Building == nil {
 			<-time.After(2 * time.Second) // The lease must not end between two rounds.
 			continue

@@ -231,11 +231,8 @@ func (w *simulation) put(t catalog.Target, event int) bool {
 	return true
 }
 
-// work lets one job do all of its work.
-func (w *simulation) work(findings int64) { w.workUndelivered(findings, 0) }
-
-// workUndelivered is work with findings of which some lack only the latest events.
-func (w *simulation) workUndelivered(findings, undelivered int64) {
+// work lets one job do all of its work. Some of its findings can lack only the latest events.
+func (w *simulation) work(findings, undelivered int64) {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		j := w.jobs[id]
 		if j.State.Ended() {
