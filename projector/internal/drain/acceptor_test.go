@@ -133,18 +133,6 @@ func TestConnectsWithLongRoundTripsWhenIdle(t *testing.T) {
 	}
 }
 
-func TestStopsFastWhenIdle(t *testing.T) {
-	t.Parallel()
-	withBroker(t, func(t *testing.T, broker *fakeBroker) {
-		t.Helper()
-		broker.send("a", "a", 1)
-		s := start(t, broker, newReadModels(time.Millisecond), nil)
-		s.settled(t, time.Second)
-		pause(t.Context(), 10*time.Second)
-		s.endFast(t)
-	})
-}
-
 func TestStopFinishesReceivedMessages(t *testing.T) {
 	t.Parallel()
 	withBroker(t, func(t *testing.T, broker *fakeBroker) {
@@ -234,7 +222,7 @@ func TestIdleSessionsReleaseTheirSlots(t *testing.T) {
 		if held := broker.held(); len(held) > 0 {
 			t.Errorf("sessions kept beyond SessionHold: %v", held)
 		}
-		s.end(t)
+		s.endFast(t)
 	})
 }
 
