@@ -31,13 +31,6 @@ func bulk(concern *mongo.WriteConcernError, errs ...mongo.WriteError) mongo.Bulk
 	return e
 }
 
-// poolClearedError is the driver's error after a pool was cleared; its type is not
-// exported.
-type poolClearedError struct{}
-
-func (poolClearedError) Error() string   { return "connection pool was cleared" }
-func (poolClearedError) Retryable() bool { return true }
-
 func TestTransient(t *testing.T) {
 	t.Parallel()
 	conflict := mongo.WriteError{Code: 112}
@@ -55,7 +48,7 @@ func TestTransient(t *testing.T) {
 		"server selection":          {topology.ServerSelectionError{Wrapped: errors.New("no primary")}, true},
 		"connection":                {topology.ConnectionError{Wrapped: io.EOF}, true},
 		"pool exhausted":            {topology.WaitQueueTimeoutError{}, true},
-		"pool cleared":              {fmt.Errorf("insert: %w", poolClearedError{}), true},
+		"pool cleared":              {fmt.Errorf("insert: %w", poolClearedForError{io.EOF}), true},
 		"network":                   {&net.OpError{Op: "dial", Err: errors.New("refused")}, true},
 		"end of stream":             {io.ErrUnexpectedEOF, true},
 		"stepped down":              {command(189), true},

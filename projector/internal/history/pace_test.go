@@ -11,44 +11,35 @@ import (
 
 func TestPaceBoundsTheRateOfAllWorkers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := NewPace(PaceOptions{Rate: 1000})
-		start := time.Now()
-		var workers sync.WaitGroup
-		for range 4 {
-			workers.Go(func() {
-				for range 10 {
-					end, err := p.Begin(t.Context(), 512)
-					if err != nil {
-						t.Error(err)
-						return
+	for name, test := range map[string]struct{ rate, workers, pages, events int }{
+		"many pages": {1000, 4, 10, 512},
+		// A page may have more events than a low rate allows in a second.
+		"a page larger than the rate": {10, 1, 1, 100},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPace(PaceOptions{Rate: float64(test.rate)})
+			start := time.Now()
+			var workers sync.WaitGroup
+			for range test.workers {
+				workers.Go(func() {
+					for range test.pages {
+						end, err := p.Begin(t.Context(), test.events)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						end()
 					}
-					end()
-				}
-			})
-		}
-		workers.Wait()
-		// The work of the first second may be done at once.
-		if took, want := time.Since(start), 40*512*time.Second/1000-time.Second; took < want || took > want+time.Second {
-			t.Errorf("took %v, want %v", took, want)
-		}
-	})
-}
-
-// TestPaceTakesPagesLargerThanTheRate: a page may have more events than a low rate allows
-// in a second.
-func TestPaceTakesPagesLargerThanTheRate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := NewPace(PaceOptions{Rate: 10})
-		start := time.Now()
-		if _, err := p.Begin(t.Context(), 100); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took < 9*time.Second || took > 10*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+				})
+			}
+			workers.Wait()
+			// The work of the first second may be done at once.
+			want := time.Duration(test.workers*test.pages*test.events)*time.Second/time.Duration(test.rate) - time.Second
+			if took := time.Since(start); took < want || took > want+time.Second {
+				t.Errorf("%s: took %v, want %v", name, took, want)
+			}
+		})
+	}
 }
 
 func TestPaceYieldsToLiveEvents(t *testing.T) {

@@ -329,6 +329,9 @@ func TestPlanningIsReturnedPausedAndResumed(t *testing.T) {
 	if j := s.get(t, j.ID); j.State != job.Running || j.Ranges != 1 || j.Reason != "" {
 		t.Errorf("job is %+v", j)
 	}
+	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 1 || err != nil {
+		t.Errorf("%d ranges are stored, also of the earlier plan: %v", n, err)
+	}
 }
 
 func TestJobWithoutRangesIsDoneAtOnce(t *testing.T) {

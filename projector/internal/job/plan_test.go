@@ -50,23 +50,3 @@ func TestPlanOfUnknownOutcomeIsWorkedOn(t *testing.T) {
 		})
 	}
 }
-
-// TestPlanDeletesTheRangesOfEarlierPlans checks that planning again leaves no ranges behind.
-func TestPlanDeletesTheRangesOfEarlierPlans(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, job.Options{})
-	j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
-	paused := s.claim(t, j.ID, "a")
-	if _, err := s.Pause(t.Context(), j.ID, "wait"); err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, s.Plan(t.Context(), paused, parts(3), 0), job.ErrPaused)
-	if _, err := s.Resume(t.Context(), j.ID); err != nil {
-		t.Fatal(err)
-	}
-	s.must(t, s.Return(t.Context(), paused, 0, nil))
-	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), parts(2), 0))
-	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 2 || err != nil {
-		t.Errorf("%d ranges are stored, %v", n, err)
-	}
-}
