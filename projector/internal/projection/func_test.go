@@ -124,7 +124,7 @@ func TestFunc(t *testing.T) {
 			if f.Kind == model.Create {
 				got = f.Document
 			}
-			if f.Kind != test.kind || normal(t, got) != normal(t, expectedRaw(test.written)) {
+			if f.Kind != test.kind || projectiontest.JSON(t, got) != projectiontest.JSON(t, expectedRaw(test.written)) {
 				t.Errorf("got %d %s, want %d %s", f.Kind, projectiontest.JSON(t, got), test.kind, test.written)
 			}
 		})

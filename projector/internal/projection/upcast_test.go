@@ -78,7 +78,7 @@ func TestUpcastsComeBeforeTheRules(t *testing.T) {
 		}
 		got := "nil"
 		if f.State() != nil {
-			got = normal(t, f.State())
+			got = projectiontest.JSON(t, f.State())
 		}
 		if f.Err != nil || got != test.want {
 			t.Errorf("%s %s gives %s, %v", test.eventType, test.payload, got, f.Err)
@@ -100,7 +100,7 @@ func TestUpcastsOfOneViewAreForOneProjection(t *testing.T) {
 			if p == with {
 				want = `{"name":"ada","v":3,"type":"OrderPlaced","whole":true}`
 			}
-			if f.Err != nil || normal(t, f.State()) != want {
+			if f.Err != nil || projectiontest.JSON(t, f.State()) != want {
 				t.Errorf("%s gives %s, %v", p.Name(), f.State(), f.Err)
 			}
 		}
@@ -125,7 +125,7 @@ func TestUpcastsArePartOfTheDefinitionsThatSeeThem(t *testing.T) {
 	if err != nil || projection.Redefine(again) != p.Definition() {
 		t.Fatalf("%v\n%s", err, p.Definition())
 	}
-	if f := again.Fold(nil, []*event.Event{projectiontest.Event(1, "OrderCreated", `{"client":"ada"}`)}); f.Err != nil || !strings.Contains(normal(t, f.State()), `"v":3`) {
+	if f := again.Fold(nil, []*event.Event{projectiontest.Event(1, "OrderCreated", `{"client":"ada"}`)}); f.Err != nil || !strings.Contains(projectiontest.JSON(t, f.State()), `"v":3`) {
 		t.Errorf("the stored definition gives %s, %v", f.State(), f.Err)
 	}
 	if got := strings.Join(p.EventTypes(), " "); got != "OrderCreated OrderPlaced" || !p.Handles(projectiontest.Event(1, "OrderCreated", "")) {
@@ -165,7 +165,7 @@ views:
 	}
 	for _, p := range []*projection.Projection{view, stored} {
 		f := p.Fold(nil, []*event.Event{viewEvent("Order", "o", 1, "Made", bson.D{{Key: "client", Value: "ada"}})})
-		if f.Err != nil || !strings.Contains(normal(t, f.State()), `"customer":"ada"`) {
+		if f.Err != nil || !strings.Contains(projectiontest.JSON(t, f.State()), `"customer":"ada"`) {
 			t.Errorf("the part is %s, %v", f.State(), f.Err)
 		}
 	}

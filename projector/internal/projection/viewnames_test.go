@@ -106,13 +106,7 @@ views:
 
 func TestNullAddsNothingToASet(t *testing.T) {
 	t.Parallel()
-	p := projectiontest.One(t, `
-views:
-  - name: v
-    collection: v
-    from:
-      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {all: {set: part.x}}}
-`)
+	p := totalsOf(t, `{all: {set: part.x}}`)
 	v := p.View()
 	var changes []model.PartChange
 	for id, x := range map[string]any{"a": bson.A{int64(2), nil, int64(1)}, "b": nil} {
@@ -139,13 +133,7 @@ func TestLeastAndGreatestRefuseNaN(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"min", "max"} {
-		p := projectiontest.One(t, `
-views:
-  - name: v
-    collection: v
-    from:
-      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {end: {`+kind+`: part.x}}}
-`)
+		p := totalsOf(t, `{end: {`+kind+`: part.x}}`)
 		for _, test := range []struct {
 			value any
 			says  string
@@ -167,13 +155,7 @@ views:
 // TestSumSaysWhatItCannotAdd has values that a total refuses, each with its own remedy.
 func TestSumSaysWhatItCannotAdd(t *testing.T) {
 	t.Parallel()
-	p := projectiontest.One(t, `
-views:
-  - name: v
-    collection: v
-    from:
-      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {all: {sum: part.x}}}
-`)
+	p := totalsOf(t, `{all: {sum: part.x}}`)
 	infinite, err := bson.ParseDecimal128("-Infinity")
 	if err != nil {
 		t.Fatal(err)

@@ -438,13 +438,7 @@ func TestViewInGo(t *testing.T) {
 // other and together.
 func TestLeastOfValuesWithoutOrder(t *testing.T) {
 	t.Parallel()
-	p := projectiontest.One(t, `
-views:
-  - name: v
-    collection: v
-    from:
-      - {aggregateType: A, key: "'k'", on: {E: {set: {x: payload.x}}}, totals: {first: {min: part.x}}}
-`)
+	p := totalsOf(t, `{first: {min: part.x}}`)
 	change := func(id string, before bson.Raw, x any) model.PartChange {
 		f := p.Fold(before, []*event.Event{viewEvent("A", id, 1, "E", bson.D{{Key: "x", Value: x}})})
 		if f.Err != nil {
