@@ -61,10 +61,7 @@ func testExact(t *testing.T, db database) {
 // guard on the watermark alone would match it.
 func TestKeptStateIsStaleAfterARepair(t *testing.T) {
 	t.Parallel()
-	db := server.Database(t)
-	if err := Prepare(t.Context(), db, []string{"things"}); err != nil {
-		t.Fatal(err)
-	}
+	db := newDatabase(t).db
 	s, k := newTestStore(t, onMongo(db)), keyOf("repaired")
 	const ahead = 1 << 44
 	s.apply(t, model.Applied,

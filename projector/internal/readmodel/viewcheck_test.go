@@ -98,10 +98,7 @@ func TestRepairLeavesOtherDocuments(t *testing.T) {
 // Documents that are absent although parts contribute to them are listed page by page.
 func TestAbsentViewDocumentsAreListedInPages(t *testing.T) {
 	t.Parallel()
-	database := server.Database(t)
-	if err := errors.Join(Prepare(t.Context(), database, []string{"sums"}), PrepareViews(t.Context(), database)); err != nil {
-		t.Fatal(err)
-	}
+	database := newDatabase(t).db
 	s, d := newTestStore(t, onMongo(database)), NewViewDocuments(database)
 	var absent []string
 	var writes []model.Write
@@ -146,10 +143,7 @@ func TestAbsentViewDocumentsAreListedInPages(t *testing.T) {
 // at a saved position.
 func TestAbsentViewDocumentIsListedOnce(t *testing.T) {
 	t.Parallel()
-	database := server.Database(t)
-	if err := errors.Join(Prepare(t.Context(), database, []string{"sums"}), PrepareViews(t.Context(), database)); err != nil {
-		t.Fatal(err)
-	}
+	database := newDatabase(t).db
 	s, d := newTestStore(t, onMongo(database)), NewViewDocuments(database)
 	var writes []model.Write
 	for i := range 12 {
