@@ -11,12 +11,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-// runCases runs a test file in a folder of its own, with projections.yaml if there are
-// declarations.
-func runCases(t *testing.T, declarations, cases string) (printed string, err error) {
+// writeFiles writes the files of a folder that have a text.
+func writeFiles(t *testing.T, folder string, files map[string]string) {
 	t.Helper()
-	folder := t.TempDir()
-	for name, text := range map[string]string{"projections.yaml": declarations, "projections_test.yaml": cases} {
+	for name, text := range files {
 		if text == "" {
 			continue
 		}
@@ -24,6 +22,14 @@ func runCases(t *testing.T, declarations, cases string) (printed string, err err
 			t.Fatal(err)
 		}
 	}
+}
+
+// runCases runs a test file in a folder of its own, with projections.yaml if there are
+// declarations.
+func runCases(t *testing.T, declarations, cases string) (printed string, err error) {
+	t.Helper()
+	folder := t.TempDir()
+	writeFiles(t, folder, map[string]string{"projections.yaml": declarations, "projections_test.yaml": cases})
 	var out bytes.Buffer
 	c := &testCommand{Paths: []string{folder}}
 	err = c.run(t.Context(), &Environment{stdout: &out, stderr: &out})
@@ -157,7 +163,7 @@ func TestCasesOfViews(t *testing.T) {
 func TestCasesWithOlderUUIDs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"counts.yaml": `
+	writeFiles(t, dir, map[string]string{"counts.yaml": `
 projections: [{name: counts, collection: counts, on: {Counted: {inc: {n: "1"}}}}]
 `, "counts_test.yaml": `
 projections: [counts.yaml]
@@ -165,11 +171,7 @@ tests:
   - name: an older UUID
     given: [{eventType: Counted, aggregateId: {$binary: {base64: AAECAwQFBgcICQoLDA0ODw==, subType: "03"}}}]
     expect: {counts: {03020100-0504-0706-0809-0a0b0c0d0e0f: {n: 1}}}
-`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+`})
 	if stdout, stderr, err := runLine(t, map[string]string{"MONGODB_URI": "mongodb://h/?uuidRepresentation=csharpLegacy"}, "test", dir); err != nil {
 		t.Errorf("%v\n%s%s", err, stdout, stderr)
 	}

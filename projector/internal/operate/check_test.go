@@ -2,8 +2,6 @@ package operate
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,10 +11,7 @@ import (
 // TestCheckSaysWhatViewsCost checks the lines that follow the result for each view.
 func TestCheckSaysWhatViewsCost(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "shop.yaml")
-	if err := os.WriteFile(file, []byte("projections: [{name: plain, collection: plain, on: {E: {delete: true}}}]"+shopViews), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "shop.yaml", "projections: [{name: plain, collection: plain, on: {E: {delete: true}}}]"+shopViews)
 	var out bytes.Buffer
 	c := &checkCommand{Paths: []string{file}}
 	if err := c.run(t.Context(), &Environment{stdout: &out, stderr: &out, Config: config.Config{}}); err != nil {

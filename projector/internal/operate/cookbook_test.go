@@ -98,11 +98,7 @@ func runRecipes(t *testing.T, all []recipe, atLeast int) {
 			dir := t.TempDir()
 			write := func(projections string) {
 				t.Helper()
-				for name, text := range map[string]string{"recipe.yaml": projections, "recipe_test.yaml": r.tests} {
-					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
+				writeFiles(t, dir, map[string]string{"recipe.yaml": projections, "recipe_test.yaml": r.tests})
 			}
 			write(r.projections)
 			if stdout, stderr, err := runLine(t, nil, "check", filepath.Join(dir, "recipe.yaml")); err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,11 +19,9 @@ import (
 // writeFile writes a file of the test and returns its path.
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	folder := t.TempDir()
+	writeFiles(t, folder, map[string]string{name: text})
+	return filepath.Join(folder, name)
 }
 
 // runLine runs a command line with only these variables. It returns the output and the

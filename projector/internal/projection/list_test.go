@@ -111,11 +111,7 @@ func TestLongListsAreCharged(t *testing.T) {
 			if i%2 == 0 {
 				return small(i)
 			}
-			d, err := bson.ParseDecimal128(fmt.Sprintf("%dE-320", 1+i*7919%100_003))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return d
+			return decimal(t, fmt.Sprintf("%dE-320", 1+i*7919%100_003))
 		}, work},
 		{"addToSet", `{addToSet: {l: payload.n}}`, `{"n":{"$numberDecimal":"1E-321"}}`, 150_000, small, work},
 		{"in", `{set: {a: payload.n in state.l}}`, `{"n":{"$numberDecimal":"1E-321"}}`, 150_000, small, work},

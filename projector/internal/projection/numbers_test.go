@@ -4,11 +4,23 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 func dec(text string) string { return `{"$numberDecimal":"` + text + `"}` }
+
+func decimal(tb rapid.TB, text string) bson.Decimal128 {
+	tb.Helper()
+	d, err := bson.ParseDecimal128(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
 
 func TestDecimalsInExpressions(t *testing.T) {
 	t.Parallel()

@@ -278,25 +278,18 @@ views:
 func TestSumOfDecimalsNeedsOnlyThePartThatGoes(t *testing.T) {
 	t.Parallel()
 	p := totalsOf(t, `{all: {sum: part.x}, exact: {sum: decimal(part.x)}}`)
-	decimal := func(text string) bson.Decimal128 {
-		d, err := bson.ParseDecimal128(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
 	for _, test := range []struct {
 		name   string
 		values []any // all but the last two go
 		alone  bool
 		want   string
 	}{
-		{"cents are left", []any{decimal("1.5"), decimal("2.25"), 3}, true, `"all": {"$numberDecimal":"5.25"},"exact": {"$numberDecimal":"5.25"}`},
+		{"cents are left", []any{decimal(t, "1.5"), decimal(t, "2.25"), 3}, true, `"all": {"$numberDecimal":"5.25"},"exact": {"$numberDecimal":"5.25"}`},
 		{"whole numbers are left", []any{3, 2, 2}, true, `"all": {"$numberLong":"4"},"exact": {"$numberDecimal":"4"}`},
-		{"a whole Decimal128 may be left", []any{decimal("1.5"), decimal("2"), 3}, false, `"all": {"$numberDecimal":"5"},"exact": {"$numberDecimal":"5"}`},
-		{"none may be left", []any{decimal("1.5"), 2, 3}, false, `"all": {"$numberLong":"5"},"exact": {"$numberDecimal":"5"}`},
-		{"a sum is too long until the second part goes", []any{decimal("-1E+33"), decimal("1E+33"), decimal("0.5"), 1}, false, `"all": {"$numberDecimal":"1.5"},"exact": {"$numberDecimal":"1.5"}`},
-		{"their sum is 0", []any{decimal("1.5"), decimal("0.5"), decimal("-0.5")}, false, `"all": {"$numberDecimal":"0"},"exact": {"$numberDecimal":"0"}`},
+		{"a whole Decimal128 may be left", []any{decimal(t, "1.5"), decimal(t, "2"), 3}, false, `"all": {"$numberDecimal":"5"},"exact": {"$numberDecimal":"5"}`},
+		{"none may be left", []any{decimal(t, "1.5"), 2, 3}, false, `"all": {"$numberLong":"5"},"exact": {"$numberDecimal":"5"}`},
+		{"a sum is too long until the second part goes", []any{decimal(t, "-1E+33"), decimal(t, "1E+33"), decimal(t, "0.5"), 1}, false, `"all": {"$numberDecimal":"1.5"},"exact": {"$numberDecimal":"1.5"}`},
+		{"their sum is 0", []any{decimal(t, "1.5"), decimal(t, "0.5"), decimal(t, "-0.5")}, false, `"all": {"$numberDecimal":"0"},"exact": {"$numberDecimal":"0"}`},
 	} {
 		l := newPipeline(p)
 		for i, x := range test.values {
