@@ -24,7 +24,7 @@ func TestStopDropsEventsThatItHasNoTimeToSend(t *testing.T) {
 	var log bytes.Buffer
 	events, err := leader.NewKubernetesEvents(leader.KubernetesConfig{
 		Name: "publisher", Identity: "a", Kubeconfig: server.kubeconfig(t), RequestTimeout: time.Hour,
-	}, zerolog.New(&log))
+	}, zerolog.New(zerolog.SyncWriter(&log)))
 	if err != nil {
 		t.Fatal(err)
 	}
