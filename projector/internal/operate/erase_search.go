@@ -153,7 +153,7 @@ func (r *erasing) search(ctx context.Context) (found []foundIn, err error) {
 // searchCollection counts the documents of a collection that have the id or a value.
 func (r *erasing) searchCollection(ctx context.Context, c *mongo.Collection, filter bson.D, models bool) (foundIn, error) {
 	in := foundIn{Place: c.Database().Name() + "." + c.Name()}
-	cursor, err := c.Database().Collection(c.Name()).Find(ctx, filter)
+	cursor, err := c.Find(ctx, filter)
 	if err != nil {
 		return in, fmt.Errorf("search collection %s: %w", in.Place, err)
 	}
