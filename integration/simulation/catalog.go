@@ -10,7 +10,7 @@ import (
 )
 
 // watchCatalog compares the entries of the catalog with those of the last read, until ctx ends.
-// It reads often, because two processes change an entry soon after each other if at all.
+// It reads often, because a change that overwrites another one follows it within moments.
 func (o *observer) watchCatalog(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -25,7 +25,7 @@ func (o *observer) watchCatalog(ctx context.Context) {
 				continue
 			}
 			if n := o.world.setBack.Load(); n != setBack {
-				setBack = n // What the state database has is older now, or new.
+				setBack = n // The state database was restored or lost.
 				clear(last)
 			}
 			for _, entry := range o.world.state("projections") {

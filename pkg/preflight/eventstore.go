@@ -9,7 +9,7 @@ import (
 )
 
 // Index checks the index by which both services read the event store in a database. It reports
-// whether a check of the events makes sense: not without a right, and not from a wrong first id.
+// whether the events can be checked: they cannot without the right to read, or with a wrong first id.
 func (r *Report) Index(ctx context.Context, history *eventstore.Reader, database string) bool {
 	const what = "event store, index"
 	found, err := history.CheckIndex(ctx)

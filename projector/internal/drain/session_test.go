@@ -284,8 +284,8 @@ func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 	}
 }
 
-// TestUnreadableMessagesWaitForTheFirstEvent checks that a process which has read no event
-// settles no message that is not one, and returns them to the broker at its end. After the first
+// TestUnreadableMessagesWaitForTheFirstEvent checks that a process settles no unreadable message
+// until it has read an event. At its end it returns such messages to the broker. After the first
 // event it dead-letters them.
 func TestUnreadableMessagesWaitForTheFirstEvent(t *testing.T) {
 	t.Parallel()

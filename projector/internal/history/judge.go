@@ -107,7 +107,7 @@ func (j *judge) add(events []*event.Event) {
 func (j *judge) verdict() (finding, late *Finding) {
 	w, none := j.state.Watermark, j.unit.NoEvent()
 	if w == model.Erased {
-		w = j.last // There is no document, whatever the events are. compare says if they give one.
+		w = j.last // It is beyond every event. compare finds out whether the events give a document.
 	}
 	// The events of the read model were archived, so there is nothing to compare it with.
 	archived := w > none && w <= j.before

@@ -154,8 +154,8 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	}
 }
 
-// TestProjectionsSchemaAcceptsRulesAndViews checks lists of rules, which are no value of a key, and
-// views with all their words.
+// TestProjectionsSchemaAcceptsRulesAndViews checks what the test of keys does not: lists of rules,
+// and views with all their words.
 func TestProjectionsSchemaAcceptsRulesAndViews(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{
