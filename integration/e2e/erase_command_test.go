@@ -108,8 +108,8 @@ func peopleAreErased(t *testing.T) {
 	// The id of the person who was not known yet was erased by mistake.
 	s.insert(moved("person-4", 1, "Edsger Dijkstra", "Elm Road"))
 	s.steps(
-		step{"projector verify --grace=5s", 1, "person-4 … missing … the aggregate was erased, and has events again"},
-		step{"projector verify --grace=5s --repair --yes", 1, "person-4 … missing … repaired"},
+		step{"projector verify --grace=5s", 1, "person-4 … behind … the aggregate was erased, and has events again"},
+		step{"projector verify --grace=5s --repair --yes", 1, "person-4 … behind … repaired"},
 		step{"projector verify --grace=5s", 0, "people, generation 1: 3 aggregates … every read model equals the fold of its events"},
 	)
 }

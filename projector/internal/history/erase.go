@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
@@ -11,9 +12,10 @@ import (
 )
 
 // Refold makes the read model of an aggregate, or its part of a view, from nothing but the events
-// that the store has now. The watermark is at least floor, unless an event cannot be folded: then
-// the aggregate is parked at that event. If the store has no event, the document or the part goes,
-// and the watermark [model.Erased] stays.
+// that the store has now, up to one that is missing. Those up to floor may be missing. The watermark
+// is at least floor, unless an event cannot be folded: then the aggregate is parked at that event.
+// If the store has no event, the document or the part goes, and the watermark [model.Erased] stays,
+// until there are events again.
 //
 // Refold takes effect also if the read model was right, because the events may have been changed
 // or deleted in place. It can be repeated, and run at the same time as every other writer. The
@@ -74,14 +76,11 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if err != nil {
 		return false, err
 	}
-	raise := func(watermark int64) {
-		// An erased aggregate can have events again. These count anew.
-		if watermark != model.Erased {
-			*floor = max(*floor, watermark)
-		}
-	}
-	raise(state.Watermark)
 	w.Store.Release([]model.State{state})
+	if state.Watermark == model.Erased {
+		return false, w.Repairer.Readmit(ctx, u)
+	}
+	*floor = max(*floor, state.Watermark)
 	state, ok, err := w.loadAside(ctx, u, state.Watermark, state.Document != nil)
 	if err != nil || !ok {
 		return false, err
@@ -91,16 +90,17 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 		return false, nil // A live writer has replaced the document that was set aside.
 	}
 	if f := state.Foreign; f != nil {
-		raise(f.Watermark)
+		*floor = max(*floor, f.Watermark)
 	}
-	fold, failed, err := w.foldFrom(ctx, t, a, nil, u.FirstEvent(), true)
+	fold, failed, err := w.foldFrom(ctx, t, a, nil, u.FirstEvent(), *floor)
 	if err != nil {
 		return false, err
 	}
 	if err := w.park(ctx, u, a.raw, *floor, failed); err != nil {
 		return false, err
 	}
-	write, changes := refolded(u, t, fold, state, failed == nil, *floor)
+	_, parked := errors.AsType[*projection.Error](failed)
+	write, changes := refolded(u, t, fold, state, parked, *floor)
 	switch {
 	case !changes && state.Foreign == nil:
 		return true, nil
@@ -113,9 +113,9 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 
 // refolded returns the write that gives a unit the result of the fold; false if there is nothing to
 // write.
-func refolded(u model.Unit, t *engine.Target, fold *projection.Accumulator, state model.State, complete bool, floor int64) (model.Write, bool) {
+func refolded(u model.Unit, t *engine.Target, fold *projection.Accumulator, state model.State, parked bool, floor int64) (model.Write, bool) {
 	to := fold.Last()
-	if complete {
+	if !parked {
 		to = max(to, floor)
 	}
 	if fold.State() != nil {

@@ -19,7 +19,8 @@ const (
 	Different Kind = "different"
 	// TypeOnly: only the types of numbers differ; their values are equal.
 	TypeOnly Kind = "type only"
-	// Missing: there is no document, but the fold has one.
+	// Missing: there is no document, but the fold has one, or an event before the watermark cannot
+	// be folded.
 	Missing Kind = "missing"
 	// Extra: there is a document or a watermark for events that the store does not have.
 	Extra Kind = "extra"
@@ -96,6 +97,8 @@ type Finding struct {
 
 	// wrongContent is set if no writer must continue folding from the document.
 	wrongContent bool
+	// erased is set if the watermark is [model.Erased], and the aggregate has events again.
+	erased bool
 	// anew is set if the history begins with a snapshot, and the read model lacks events before it.
 	anew bool
 }

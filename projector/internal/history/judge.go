@@ -107,7 +107,12 @@ func (j *judge) add(events []*event.Event) {
 func (j *judge) verdict() (finding, late *Finding) {
 	w, none := j.state.Watermark, j.unit.NoEvent()
 	if w == model.Erased {
-		w = j.last // It is beyond every event. compare finds out whether the events give a document.
+		if j.last > none {
+			f := j.finding(Behind, "the aggregate was erased, and has events again")
+			f.erased, f.Watermark = true, none
+			return f, nil
+		}
+		w = none
 	}
 	// The events of the read model were archived, so there is nothing to compare it with.
 	archived := w > none && w <= j.before
@@ -167,12 +172,7 @@ func (j *judge) compare() *Finding {
 	case have == nil && want == nil:
 		return nil
 	case have == nil:
-		f := j.finding(Missing, "the watermark records that there is no document after that event, but the fold has one")
-		if j.state.Watermark == model.Erased {
-			f.Detail = "the aggregate was erased, and has events again"
-		}
-		f.wrongContent = true
-		return f
+		return j.content("the watermark records that there is no document after that event, but the fold has one")
 	case want == nil:
 		return j.content("the fold of the events has no document")
 	default:
@@ -189,9 +189,12 @@ func (j *judge) compare() *Finding {
 	}
 }
 
-// content returns a finding about a document with wrong content.
+// content returns a finding about wrong content.
 func (j *judge) content(detail string) *Finding {
 	f := j.finding(Different, detail)
+	if j.state.Document == nil {
+		f.Kind = Missing
+	}
 	f.wrongContent = true
 	return f
 }

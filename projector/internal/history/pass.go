@@ -237,8 +237,11 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 	f.ID = p.job.ID + "/" + f.AggregateID
 	return p.record(ctx, f, part, func() error {
 		defer p.countRead(&a)
-		if f.Kind == Extra {
+		switch {
+		case f.Kind == Extra:
 			return errExtra(f)
+		case f.erased && p.job.Kind == job.Reconcile:
+			return errErased
 		}
 		if err := p.succeeded(ctx); err != nil {
 			return err

@@ -14,8 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// maxRepairs bounds the attempts of a repair while other writers are faster.
-const maxRepairs = 10
+// maxRepairs bounds the attempts of a repair while other writers are faster. An attempt on a view
+// takes 5 s while the transaction of a killed process is open, which the server ends after a minute.
+const maxRepairs = 20
 
 // errContended is returned if other writers were faster at every attempt.
 var errContended = errors.New("other processes kept changing the read model; verify again")
@@ -24,6 +25,9 @@ var errContended = errors.New("other processes kept changing the read model; ver
 func errExtra(f *Finding) error {
 	return fmt.Errorf("%s, and a repair deletes no read model: check the event store, and delete the read model by hand if it is wrong", f.Detail)
 }
+
+// errErased says why a sweep leaves an erased aggregate that has events again.
+var errErased = errors.New("a sweep does not make its events count, because a message from before the erasure could bring its data back: if none can be under way any more, run \"projector verify --repair\"")
 
 // errNewer adds the remedy to the error of a document of a newer generation. After a restore,
 // or a change by hand, no process writes that generation.
@@ -53,8 +57,14 @@ func (w *Workers) repair(ctx context.Context, t *engine.Target, a *aggregate) er
 		case finding == nil:
 			finding = late
 		}
-		if finding.Kind == Extra {
+		switch {
+		case finding.Kind == Extra:
 			return errExtra(finding)
+		case finding.erased:
+			if err := w.Repairer.Readmit(ctx, t.Unit(a.id)); err != nil {
+				return err
+			}
+			continue
 		}
 		switch err := w.repairOnce(ctx, t, a, finding); {
 		case errors.Is(err, errNothing):
@@ -85,7 +95,7 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if state.Foreign != nil || f.anew || f.wrongContent && (u.Parts || stored == nil) {
 		stored, from = nil, u.FirstEvent()
 	}
-	fold, failed, err := w.foldFrom(ctx, t, a, stored, from, false)
+	fold, failed, err := w.foldFrom(ctx, t, a, stored, from, u.NoEvent())
 	if err == nil {
 		err = w.park(ctx, u, a.raw, f.Head, failed)
 	}
@@ -136,8 +146,8 @@ func (w *Workers) loadAside(ctx context.Context, u model.Unit, watermark int64, 
 }
 
 // foldFrom folds the aggregate's events from an id on into a stored document, up to one that
-// cannot be folded: failed says why. With holes, events can be missing.
-func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64, holes bool) (fold *projection.Accumulator, failed, err error) {
+// cannot be folded, or that is missing: failed says why. Events up to gone may be missing.
+func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from, gone int64) (fold *projection.Accumulator, failed, err error) {
 	fold = t.Projection.Begin(stored)
 	u, next := t.Unit(a.id), from
 	err = w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
@@ -148,7 +158,7 @@ func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, 
 			if next == u.FirstEvent() {
 				next = t.Projection.BeginsAt(ev, next)
 			}
-			if ev.EventID != next && !holes {
+			if ev.EventID != next && ev.EventID > gone+1 {
 				failed = fmt.Errorf("the event store lacks event %d", next)
 				events = events[:i]
 				break

@@ -187,7 +187,7 @@ func (r *erasing) run(ctx context.Context) error {
 }
 
 // announce lets the projectors read the watermark of each aggregate before they create its read
-// model, and waits until they have seen it in the catalog.
+// model, and gives them the time to see it in the catalog.
 func (r *erasing) announce(ctx context.Context) error {
 	mine, err := r.mine(ctx)
 	if err != nil {

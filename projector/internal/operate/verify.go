@@ -351,7 +351,7 @@ func (c *verifyCommand) summary(r verified) string {
 	}
 	switch {
 	case r.Counts[history.CountUnknown] > 0:
-		return fmt.Sprintf("%s, generation %d: there is no such aggregate, neither in the event store nor in the read models", r.Projection, r.Generation)
+		return fmt.Sprintf("%s, generation %d: neither the event store nor the read models have such an aggregate, or it was erased", r.Projection, r.Generation)
 	case history.Wrong(r.Counts) > 0:
 	case r.Counts[history.CountAggregates] == 0:
 		text += ": nothing to compare"

@@ -64,6 +64,16 @@ func (r *Repairer) Remove(ctx context.Context, u model.Unit) error {
 	return nil
 }
 
+// Readmit deletes the watermark [model.Erased] of a unit, so that the events of an aggregate that was
+// erased count again. A message that is still under way from before the erasure counts too.
+func (r *Repairer) Readmit(ctx context.Context, u model.Unit) error {
+	filter := build(160).sideID(fieldID, &u).int(model.FieldLastEventID, model.Erased).raw()
+	if _, err := r.db.remove(ctx, watermarksCollection, []bson.Raw{filter}); err != nil {
+		return fmt.Errorf("delete the watermark of the erased aggregate %s in %s: %w", u.AggregateID, u.Projection, err)
+	}
+	return nil
+}
+
 // replacement makes the update that puts a new document in the place of one of an older
 // generation, if that has not changed since it was found. It is one step. Between a removal
 // and an insert, another writer would find neither the document nor a watermark, and would
