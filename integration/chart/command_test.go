@@ -45,9 +45,9 @@ func helm(t *testing.T, args ...string) string {
 	return succeeds(t, "", controlplane.Helm, args...)
 }
 
-func kubectl(t *testing.T, args ...string) string {
+func kubectl(t *testing.T, args ...string) {
 	t.Helper()
-	return succeeds(t, "", controlplane.Kubectl, args...)
+	succeeds(t, "", controlplane.Kubectl, args...)
 }
 
 // define creates the custom resource definitions in a file. It also creates the Prometheus

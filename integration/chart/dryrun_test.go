@@ -22,7 +22,7 @@ func TestDryRun(t *testing.T) {
 		"azure-monitor": {"--values", values + "/identity.yaml", "--set", "metrics.podMonitor.apiVersion=azmonitoring.coreos.com/v1"},
 		// No file of values, as in the README.
 		"flags": {"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.topic=events,serviceBus.subscription=projector",
-			"--set-file", `projector.projections.files.shop\.yaml=` + projections},
+			"--set-file", `projector.projections.files.shop\.yaml=testdata/users.yaml`},
 	}
 	// Null removes a map that Kubernetes defines. The security contexts stay, for the standard.
 	var nulls []string

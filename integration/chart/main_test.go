@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
@@ -18,11 +19,18 @@ const (
 	values = chart + "/ci"
 )
 
-// nodes is the number of nodes, one in each zone.
-const nodes = 3
+// The objects of a release with the name shop.
+const (
+	releaseName = "shop"
+	publisher   = releaseName + "-penstock-publisher"
+	projector   = releaseName + "-penstock-projector"
+)
 
-// suite is shared by all tests: a control plane with nodes, the custom resources of other
-// projects that the chart uses.
+// settleTimeout bounds each wait for a condition.
+const settleTimeout = 2 * time.Minute
+
+// suite is shared by all tests: a control plane with the custom resources of other projects
+// that the chart uses.
 var suite struct {
 	dir     string
 	control *controlplane.ControlPlane
@@ -35,7 +43,7 @@ var shared = sync.OnceValue(func() error {
 		return err
 	}
 	ctx := context.Background()
-	suite.control, err = controlplane.Start(ctx, controlplane.Options{Tools: tools, Dir: suite.dir, Nodes: nodes})
+	suite.control, err = controlplane.Start(ctx, controlplane.Options{Tools: tools, Dir: suite.dir})
 	if err != nil {
 		return err
 	}

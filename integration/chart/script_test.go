@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// kwok's nodes do not run the pod of `helm test`, so its script runs here. It passes if all
-// pods are ready and one publisher leads, and otherwise says what is wrong.
+// The script of `helm test` passes if all pods are ready and one publisher leads, and
+// otherwise says what is wrong.
 func TestHelmTestScript(t *testing.T) {
 	start(t)
 	const (

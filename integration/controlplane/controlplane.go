@@ -19,12 +19,9 @@ type Options struct {
 	// Dir gets certificates, keys, data and logs. It must exist and be empty. The caller
 	// removes it after Stop.
 	Dir string
-	// Nodes is how many nodes kwok simulates, in three zones. If there are any, the
-	// controllers and the scheduler run too. Pods become ready without running programs.
-	Nodes int
-	// NodeAddress is the IP address at which the pods and the kubelet of a real node reach
-	// the API server, which then listens on every address. The controllers and the
-	// scheduler run too. Empty means no real node.
+	// NodeAddress is the IP address at which the pods and the kubelet of a node reach the
+	// API server, which then listens on every address. The controllers and the scheduler
+	// run too. Empty means no node.
 	NodeAddress string
 }
 
@@ -68,21 +65,13 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.startEtcd(ctx); err != nil {
 		return err
 	}
-	if err := c.StartAPIServer(ctx); err != nil {
+	if err := c.StartAPIServer(ctx); err != nil || c.opts.NodeAddress == "" {
 		return err
 	}
-	if c.opts.Nodes > 0 || c.opts.NodeAddress != "" {
-		if err := c.startControllers(ctx); err != nil {
-			return err
-		}
-		if err := c.startScheduler(); err != nil {
-			return err
-		}
+	if err := c.startControllers(ctx); err != nil {
+		return err
 	}
-	if c.opts.Nodes > 0 {
-		return c.startNodes(ctx)
-	}
-	return nil
+	return c.startScheduler()
 }
 
 // prepare finds addresses and makes the certificates.

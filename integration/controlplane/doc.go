@@ -1,6 +1,5 @@
 // Package controlplane runs a real Kubernetes control plane for tests: etcd and
-// kube-apiserver and, on request, the controllers, the scheduler and kwok, which simulates
-// kubelets. They listen on loopback ports, with their own certificates and with RBAC.
+// kube-apiserver and, for a node, the controllers and the scheduler. They listen on loopback ports, with their own certificates and with RBAC.
 //
 //	cp, err := controlplane.Start(ctx, controlplane.Options{Tools: tools, Dir: dir})
 //	…

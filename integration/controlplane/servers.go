@@ -106,6 +106,8 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 			"--bind-address="+host, "--advertise-address="+host, "--authorization-mode=RBAC",
 			// The service "kubernetes" cannot have a loopback address as its endpoint.
 			"--endpoint-reconciler-type=none",
+			// Pods would need an account that a controller makes.
+			"--disable-admission-plugins=ServiceAccount",
 		)
 	} else {
 		client, err := c.cluster.issue("apiserver-kubelet", "apiserver-kubelet", "system:masters")
@@ -118,10 +120,6 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 			"--kubelet-certificate-authority="+c.cluster.path(), "--kubelet-preferred-address-types=InternalIP",
 			"--kubelet-client-certificate="+client.certificate, "--kubelet-client-key="+client.key,
 		)
-	}
-	if c.opts.Nodes == 0 && c.opts.NodeAddress == "" {
-		// Pods would need an account that a controller makes.
-		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	c.args = args
 	return args, nil

@@ -10,14 +10,12 @@ import (
 // toolsVariable is the environment variable that names the folder of binaries.
 const toolsVariable = "PENSTOCK_KUBE_TOOLS"
 
-// Names of the programs' binaries, and of kwok's configuration.
+// Names of the programs' binaries.
 const (
 	etcd              = "etcd"
 	apiServer         = "kube-apiserver"
 	controllerManager = "kube-controller-manager"
 	scheduler         = "kube-scheduler"
-	kwok              = "kwok"
-	kwokStages        = "kwok-stages.yaml"
 )
 
 // An administrator's programs, for [ControlPlane.Command].
@@ -40,7 +38,7 @@ func Tools() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the Kubernetes binaries: %w", err)
 	}
-	for _, name := range []string{etcd, apiServer, controllerManager, scheduler, kwok, Helm, Kubectl} {
+	for _, name := range []string{etcd, apiServer, controllerManager, scheduler, Helm, Kubectl} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return "", fmt.Errorf("find the Kubernetes binaries in %s: %w", toolsVariable, err)
 		}

@@ -1,7 +1,6 @@
 #!/bin/sh
 # Builds a Kubernetes control plane for tests into a folder: etcd, kube-apiserver,
-# kube-controller-manager, kube-scheduler, kubectl, and kwok with the stages that make its
-# nodes and pods ready. It also collects the definitions of the custom resources that the
+# kube-controller-manager, kube-scheduler and kubectl. It also collects the definitions of the custom resources that the
 # chart creates. All of it comes from Go modules, with the versions in the go.mod files of
 # the folders beside this one. Results of the same versions are not rebuilt.
 #
@@ -25,12 +24,7 @@ build etcd etcd go.etcd.io/etcd/server/v3
 for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
 	build "$name" kube "k8s.io/kubernetes/cmd/$name" "$stamp"
 done
-build kwok kwok sigs.k8s.io/kwok/cmd/kwok
 
-stages=kustomize/stage
-collect kwok-stages.yaml kwok sigs.k8s.io/kwok \
-	$stages/node/fast/node-initialize $stages/node/heartbeat/node-heartbeat \
-	$stages/pod/fast/pod-ready $stages/pod/fast/pod-complete $stages/pod/fast/pod-delete
 bases=config/crd/bases
 collect crds-keda.yaml crds github.com/kedacore/keda/v2 \
 	$bases/keda.sh_scaledobjects $bases/keda.sh_triggerauthentications
