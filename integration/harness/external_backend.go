@@ -19,7 +19,6 @@ import (
 type ExternalBackend struct {
 	external *External
 	name     string
-	store    *storeProxy
 	bus      *azservicebus.Client
 	observer *observer
 }
@@ -35,9 +34,6 @@ func (e *External) Open(ctx context.Context, o TopicOptions) (*ExternalBackend, 
 		return nil, fmt.Errorf("open the Service Bus client: %w", err)
 	}
 	b.bus = bus
-	if b.store, err = startStoreProxy(e.store, e.options.MongoURI); err != nil {
-		return nil, errors.Join(err, bus.Close(ctx))
-	}
 	if err := createTopic(ctx, e.admin, b.name, o); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -47,23 +43,8 @@ func (e *External) Open(ctx context.Context, o TopicOptions) (*ExternalBackend, 
 	return b, nil
 }
 
-// MongoURI implements [Backend]. It leads through a proxy to the primary.
-func (b *ExternalBackend) MongoURI() string { return b.store.uri }
-
-// HoldWrites holds the next n commands of that name on a collection until
-// [ExternalBackend.HealStore]. The server then carries them out, even if their client has
-// gone. An empty collection means any.
-func (b *ExternalBackend) HoldWrites(command, collection string, n int) {
-	b.store.mu.Lock()
-	defer b.store.mu.Unlock()
-	b.store.holds = append(b.store.holds, storeHold{command, collection, n})
-}
-
-// WritesToHold returns how many calls of HoldWrites still wait for some of their commands.
-func (b *ExternalBackend) WritesToHold() int { return b.store.toHold() }
-
-// HealStore lets all commands go on that HoldWrites has held.
-func (b *ExternalBackend) HealStore() { b.store.heal() }
+// MongoURI implements [Backend].
+func (b *ExternalBackend) MongoURI() string { return b.external.options.MongoURI }
 
 // Databases implements [Backend].
 func (b *ExternalBackend) Databases() Databases {
@@ -117,7 +98,6 @@ var ErrLeftBehind = errors.New("the test's databases or topic are left behind")
 // ends the transaction, by default after 60 s. If the wait is longer than
 // [ExternalOptions.CleanTimeout], the error is [ErrLeftBehind], and the next test can go on.
 func (b *ExternalBackend) Close() error {
-	b.store.Close()
 	limit := cmp.Or(b.external.options.CleanTimeout, requestTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
