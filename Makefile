@@ -11,7 +11,7 @@ BIN      := $(CURDIR)/bin
 DOCKERFILES := $(wildcard */Dockerfile .*/Dockerfile)
 
 # The tests that need a Kubernetes control plane.
-KUBE := ./integration/controlplane ./integration/chart ./integration/kube
+KUBE := ./integration/chart ./integration/kube
 
 # The race detector needs cgo, and cgo needs a C compiler and the C library's headers.
 # RACE is -race if both are there. Its first use runs the check, and no other does.
@@ -216,9 +216,9 @@ cluster-needs:
 
 .PHONY: test-cluster
 test-cluster: cluster-needs kube-tools node-tools images ## Test the chart and its pods on a real Kubernetes node, while things fail (needs Linux and root)
-	@CGO_ENABLED=0 go test -run '^$$' $(LEAN) ./integration/node ./integration/cluster >/dev/null
+	@CGO_ENABLED=0 go test -run '^$$' $(LEAN) ./integration/cluster >/dev/null
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
-		go test -count 1 $(LEAN) -p 1 -timeout 40m -v ./integration/node ./integration/cluster
+		go test -count 1 $(LEAN) -p 1 -timeout 40m -v ./integration/cluster
 
 ##@ Release
 
