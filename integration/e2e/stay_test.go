@@ -63,8 +63,7 @@ func TestDemoKeepsItsProjectorsIfTheFolderIsInvalid(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- sandbox.Stay(ctx, sandbox.StayOptions{
-			Backend: backend, Binaries: suite.services, Publishers: 1, Projectors: 1, Dir: dir,
-			Projections: []byte(countsProjection), StartTimeout: settleTimeout(), Print: out.add,
+			Backend: backend, Binaries: suite.services, Dir: dir, Projections: []byte(countsProjection), Print: out.add,
 		})
 	}()
 	await := func(what, line string) {

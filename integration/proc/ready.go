@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -33,19 +34,16 @@ func Await(ctx context.Context, interval time.Duration, what string, done func()
 func (p *Process) AwaitReady(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, ReadyTimeout, fmt.Errorf("not ready within %s", ReadyTimeout))
 	defer cancel()
-	poll := time.NewTicker(readyPoll)
-	defer poll.Stop()
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
+	var last error
+	err := Await(ctx, readyPoll, p.Name+", which is not ready", func() (bool, error) {
+		if !p.Running() {
+			return false, fmt.Errorf("%s ended (%w)", p.Name, p.Err())
 		}
-		select {
-		case <-poll.C:
-		case <-p.Exited():
-			return fmt.Errorf("start %s: it ended (%w); see %s", p.Name, p.Err(), p.Log)
-		case <-ctx.Done():
-			return fmt.Errorf("start %s: %w (%w); see %s", p.Name, context.Cause(ctx), err, p.Log)
-		}
+		last = ready(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("start %s: %w; see %s", p.Name, errors.Join(err, last), p.Log)
 	}
+	return nil
 }

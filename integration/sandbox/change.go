@@ -140,8 +140,8 @@ func (r *run) promote(ctx context.Context, results []RebuildResult) error {
 		}
 		if !slices.Equal(states, last) {
 			last, since = states, time.Now()
-		} else if time.Since(since) > r.opts.Stall {
-			return false, fmt.Errorf("await the new generations: no progress for %s", r.opts.Stall)
+		} else if time.Since(since) > stallTimeout {
+			return false, fmt.Errorf("await the new generations: no progress for %s", stallTimeout)
 		}
 		live := true
 		for i, state := range states {
@@ -165,7 +165,7 @@ const generationBefore = 1
 
 // replace stops a projector cleanly and starts it again.
 func (r *run) replace(ctx context.Context, process *harness.Process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Stall, fmt.Errorf("not within %s", r.opts.Stall))
+	ctx, cancel := context.WithTimeoutCause(ctx, stallTimeout, fmt.Errorf("not within %s", stallTimeout))
 	defer cancel()
 	if err := process.Stop(ctx); err != nil {
 		return err

@@ -14,11 +14,9 @@ const failoverPoll = 20 * time.Millisecond
 
 // killLeader kills the leading publisher with SIGKILL, calls killed, and waits until the
 // broker has accepted the first event of its successor. It returns the time between the
-// two, and an error if that takes longer than timeout.
-func killLeader(
-	ctx context.Context, pipeline *harness.Pipeline, view *View, timeout time.Duration, killed func(),
-) (took time.Duration, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not within %s", timeout))
+// two, and an error if that takes longer than stallTimeout.
+func killLeader(ctx context.Context, pipeline *harness.Pipeline, view *View, killed func()) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stallTimeout, fmt.Errorf("not within %s", stallTimeout))
 	defer cancel()
 	leader, err := pipeline.AwaitLeader(ctx)
 	if err != nil {

@@ -16,6 +16,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
+// Numbers of processes. The first act kills the leading publisher.
+const publishers, projectors = 2, 2
+
+// stallTimeout is how long a run may make no progress before it ends, and how long a service
+// may take to start. A run may take longer in all, the more events it has.
+const stallTimeout = time.Minute
+
 // Options configure a run.
 type Options struct {
 	Workload *workload.Workload
@@ -23,15 +30,9 @@ type Options struct {
 	Backend  harness.Backend
 	Broker   func() BrokerStats
 	Binaries harness.Binaries
-	// Publishers and Projectors count the processes. There must be two publishers or
-	// more, because the first act kills the leader.
-	Publishers, Projectors int
 	// LoadTime is how long storing the events of the first act takes; 0 stores them as
 	// fast as possible. The events of the second act are stored more slowly.
 	LoadTime time.Duration
-	// Stall is how long a run may make no progress before it ends. A run may take longer in
-	// all, the more events it has.
-	Stall time.Duration
 	// Dir gets the services' logs and the projections file.
 	Dir  string
 	View *View
@@ -178,7 +179,7 @@ func (r *run) failover(ctx context.Context, events []workload.Event, result *Res
 			return err
 		}
 		r.monitor.setPhase(phaseFailover)
-		took, err := killLeader(ctx, r.pipeline, r.opts.View, r.opts.Stall, func() { close(release) })
+		took, err := killLeader(ctx, r.pipeline, r.opts.View, func() { close(release) })
 		if err != nil {
 			return err
 		}
@@ -235,17 +236,17 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 }
 
 func (r *run) startServices(ctx context.Context) error {
-	for n := range r.opts.Publishers {
+	for n := range publishers {
 		if _, err := r.pipeline.StartPublisher(fmt.Sprintf("%s%d", publisherPrefix, n)); err != nil {
 			return err
 		}
 	}
-	for n := range r.opts.Projectors {
+	for n := range projectors {
 		if _, err := r.pipeline.StartProjector(fmt.Sprintf("projector-%d", n)); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Stall, fmt.Errorf("not within %s", r.opts.Stall))
+	ctx, cancel := context.WithTimeoutCause(ctx, stallTimeout, fmt.Errorf("not within %s", stallTimeout))
 	defer cancel()
 	if err := r.pipeline.AwaitReady(ctx); err != nil {
 		return err
@@ -266,7 +267,7 @@ func (r *run) awaitProjected(ctx context.Context, n int) error {
 		if projected > last {
 			last, since = projected, time.Now()
 		}
-		if projected < n && time.Since(since) > r.opts.Stall {
+		if projected < n && time.Since(since) > stallTimeout {
 			return false, errStalled
 		}
 		return projected >= n, nil

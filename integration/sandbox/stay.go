@@ -30,14 +30,10 @@ type StayOptions struct {
 	// Backend holds the events and read models of the previous run; it stays open.
 	Backend  harness.Backend
 	Binaries harness.Binaries
-	// Publishers and Projectors count the processes.
-	Publishers, Projectors int
 	// Dir gets the projections folder, the environment file and the services' logs.
 	Dir string
 	// Projections are the demo's own.
 	Projections []byte
-	// StartTimeout bounds the start of a service until it is ready; 0 means 60 s.
-	StartTimeout time.Duration
 	// Print prints one line for each event that a person should see.
 	Print func(line string)
 }
@@ -47,9 +43,6 @@ type StayOptions struct {
 // accepts it, Stay replaces the projectors one by one. If the folder has mistakes, nothing
 // changes: Stay prints the output of `projector check`.
 func Stay(ctx context.Context, opts StayOptions) (err error) {
-	if opts.StartTimeout == 0 {
-		opts.StartTimeout = time.Minute
-	}
 	// The commands may run in any folder.
 	if opts.Dir, err = filepath.Abs(opts.Dir); err != nil {
 		return fmt.Errorf("find the folder %s: %w", opts.Dir, err)
@@ -114,7 +107,7 @@ func (s *stay) open() error {
 // start starts the services. If the folder has wrong files of an earlier demo, the
 // projectors start when the folder is correct.
 func (s *stay) start(ctx context.Context) error {
-	for n := range s.opts.Publishers {
+	for n := range publishers {
 		process, err := s.pipeline.StartPublisher(fmt.Sprintf("%s%d", publisherPrefix, n))
 		if err == nil {
 			err = s.ready(ctx, process)
@@ -188,7 +181,7 @@ func (s *stay) change(ctx context.Context) error {
 
 // replaceAll replaces the projectors one by one.
 func (s *stay) replaceAll(ctx context.Context) error {
-	for n := range s.opts.Projectors {
+	for n := range projectors {
 		if err := s.replace(ctx, fmt.Sprintf("projector-%d", n)); err != nil {
 			return err
 		}
@@ -214,7 +207,7 @@ func (s *stay) replace(ctx context.Context, name string) error {
 
 // ready waits until the service is ready, and prints the address of its status page.
 func (s *stay) ready(ctx context.Context, process *harness.Process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.StartTimeout, fmt.Errorf("not within %s", s.opts.StartTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, stallTimeout, fmt.Errorf("not within %s", stallTimeout))
 	defer cancel()
 	if err := process.AwaitReady(ctx); err != nil {
 		return err

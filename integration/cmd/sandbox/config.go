@@ -12,18 +12,17 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
+// seed is that of the generated shop: the same seed gives the same events.
+const seed = 1
+
 // config holds the flags.
 type config struct {
-	Count      int           `help:"Number of events of the generated shop." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
-	Seed       uint64        `help:"Seed of the generated shop: the same seed gives the same events." default:"1" placeholder:"N"`
-	LoadTime   time.Duration `help:"Time over which the first four fifths of the events are stored; 0 stores them as fast as possible. The other events are stored ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
-	Stall      time.Duration `help:"Give up after this long without progress." default:"60s"`
-	Publishers int           `help:"Number of publisher processes. One leads, the others are standbys." default:"2" placeholder:"N"`
-	Projectors int           `help:"Number of projector processes." default:"2" placeholder:"N"`
-	Publisher  string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
-	Projector  string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
-	Logs       string        `help:"Folder that keeps the services' logs. Without it they are removed if all went well." placeholder:"DIR"`
-	Stay       bool          `help:"Keep the pipeline up after the comparison, until Ctrl-C. The projectors then take their projections from the folder projections in --logs whenever it changes."`
+	Count     int           `help:"Number of events of the generated shop." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
+	LoadTime  time.Duration `help:"Time over which the first four fifths of the events are stored; 0 stores them as fast as possible. The other events are stored ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
+	Publisher string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
+	Projector string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
+	Logs      string        `help:"Folder that keeps the services' logs. Without it they are removed if all went well." placeholder:"DIR"`
+	Stay      bool          `help:"Keep the pipeline up after the comparison, until Ctrl-C. The projectors then take their projections from the folder projections in --logs whenever it changes."`
 }
 
 // Validate returns every problem of the flags at once.
@@ -31,12 +30,6 @@ func (c *config) Validate() error {
 	var errs []error
 	if c.Count < 1 {
 		errs = append(errs, errors.New("--count must be at least 1"))
-	}
-	if c.Publishers < 2 {
-		errs = append(errs, errors.New("--publishers must be at least 2: the demo kills the leader, and another one must take over"))
-	}
-	if c.Projectors < 1 {
-		errs = append(errs, errors.New("--projectors must be at least 1"))
 	}
 	if c.Stay && c.Logs == "" {
 		errs = append(errs, errors.New("--stay needs --logs: the folder of projections is in it"))
@@ -77,14 +70,13 @@ func (c *config) run(ctx context.Context) (ok bool, err error) {
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 
-	w := shop.WithViews(c.Count, c.Seed)
+	w := shop.WithViews(c.Count, seed)
 	result, err := sandbox.Run(ctx, sandbox.Options{
 		Workload: w, Backend: backend, Broker: func() sandbox.BrokerStats {
 			accepted, dropped := backend.TopicCounts()
 			return sandbox.BrokerStats{Accepted: accepted, DuplicatesDropped: dropped}
 		},
-		Binaries: c.binaries(), Publishers: c.Publishers, Projectors: c.Projectors,
-		LoadTime: c.LoadTime, Stall: c.Stall, Dir: dir, View: sandbox.NewView(os.Stdout),
+		Binaries: c.binaries(), LoadTime: c.LoadTime, Dir: dir, View: sandbox.NewView(os.Stdout),
 	})
 	if err != nil {
 		return false, err
@@ -94,8 +86,7 @@ func (c *config) run(ctx context.Context) (ok bool, err error) {
 		return result.OK(), nil
 	}
 	return true, sandbox.Stay(ctx, sandbox.StayOptions{
-		Backend: backend, Binaries: c.binaries(), Publishers: c.Publishers, Projectors: c.Projectors,
-		Dir: dir, Projections: w.Change.Projections, StartTimeout: c.Stall,
+		Backend: backend, Binaries: c.binaries(), Dir: dir, Projections: w.Change.Projections,
 		Print: func(line string) { fmt.Println(line) },
 	})
 }
