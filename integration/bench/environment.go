@@ -113,7 +113,6 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	if e.before, err = harness.OperationTime(ctx, e.client); err != nil {
 		return err
 	}
-	e.backend.Mongo.SetLatency(e.StoreLatency)
 	return nil
 }
 

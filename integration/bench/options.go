@@ -24,9 +24,8 @@ type Options struct {
 	Short bool
 	// WithoutLimits skips the limits, for comparisons of two revisions.
 	WithoutLimits bool
-	// BrokerLatency is added to each frame to and from the broker, each way, and
-	// StoreLatency to each command to MongoDB.
-	BrokerLatency, StoreLatency time.Duration
+	// BrokerLatency is added to each frame to and from the broker, each way.
+	BrokerLatency time.Duration
 	// LatencyFor is how long each latency row loads the services; 0 means 60 s, or 5 s if
 	// Short.
 	LatencyFor time.Duration

@@ -70,7 +70,7 @@ const failureEnd = 160
 
 // lines returns the row's lines of the table.
 func (r *Row) lines() [][]string {
-	if len(r.Figures) == 0 {
+	if len(r.readings) == 0 {
 		line := make([]string, len(header))
 		line[0], line[1] = r.Title, "not measured"
 		if len(r.Failures) > 0 {
@@ -79,32 +79,38 @@ func (r *Row) lines() [][]string {
 		}
 		return [][]string{line}
 	}
-	lines := make([][]string, max(len(r.Figures), len(r.Limits), len(r.Costs)))
+	mid := func(of func(one *reading) float64) string { return number(median(r.values(of))) }
+	first := &r.readings[0]
+	lines := make([][]string, max(len(first.figures), len(first.limits), len(first.costs)))
 	for i := range lines {
 		line := make([]string, len(header))
 		if i == 0 {
 			line[0] = r.Title
 		}
-		if i < len(r.Figures) {
-			f := r.Figures[i]
-			if i > 0 && f.Name != "" {
-				line[0] = "– " + f.Name
-			} else if f.Name != "" {
-				line[0] += ", " + f.Name
+		if i < len(first.figures) {
+			f := first.figures[i]
+			if i > 0 && f.name != "" {
+				line[0] = "– " + f.name
+			} else if f.name != "" {
+				line[0] += ", " + f.name
 			}
-			line[1], line[2] = number(median(f.Rounds))+" "+f.Unit, spread(f.Rounds)
+			value := func(one *reading) float64 { return one.figures[i].value }
+			line[1], line[2] = mid(value)+" "+f.unit, spread(r.values(value))
 		}
-		if i < len(r.Limits) {
-			l := r.Limits[i]
-			line[3], line[4] = l.Name, number(median(l.Rounds))+" "+l.Unit
-			if len(l.CPU) > 0 {
-				line[4] += fmt.Sprintf(", %s µs, %s allocations", number(median(l.CPU)), number(median(l.Allocs)))
+		if i < len(first.limits) {
+			l := first.limits[i]
+			line[3], line[4] = l.name, mid(func(one *reading) float64 { return one.limits[i].value })+" "+l.unit
+			if l.cpu > 0 {
+				line[4] += fmt.Sprintf(", %s µs, %s allocations", mid(func(one *reading) float64 { return one.limits[i].cpu }),
+					mid(func(one *reading) float64 { return one.limits[i].allocs }))
 			}
-			line[5] = fmt.Sprintf("%.2f", median(l.Ratios))
+			line[5] = fmt.Sprintf("%.2f", median(r.values(func(one *reading) float64 { return one.figures[0].value / one.limits[i].value })))
 		}
-		if i < len(r.Costs) {
-			c := r.Costs[i]
-			line[6], line[7], line[8], line[9] = c.Service, number(median(c.CPU))+" µs", number(median(c.Allocs)), number(median(c.Peak))+" MiB"
+		if i < len(first.costs) {
+			line[6] = first.costs[i].service
+			line[7] = mid(func(one *reading) float64 { return one.costs[i].cpu }) + " µs"
+			line[8] = mid(func(one *reading) float64 { return one.costs[i].allocs })
+			line[9] = mid(func(one *reading) float64 { return one.costs[i].peak }) + " MiB"
 		}
 		lines[i] = line
 	}
@@ -141,17 +147,14 @@ func (r *Report) benchmarks() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "goos: %s\ncpu: %s\ncommit: %s\n", strings.ReplaceAll(r.Host.System, "/", "\ngoarch: "), r.Host.CPU, r.Host.Commit)
 	for _, row := range r.Rows {
-		if len(row.Figures) == 0 {
-			continue
-		}
-		for round := range row.Figures[0].Rounds {
+		for _, one := range row.readings {
 			fmt.Fprintf(&b, "Benchmark%s 1", benchmarkName(row.Name))
-			for _, f := range row.Figures {
-				fmt.Fprintf(&b, " %g %s", f.Rounds[round], unitName(f.Name, f.Unit))
+			for _, f := range one.figures {
+				fmt.Fprintf(&b, " %g %s", f.value, unitName(f.name, f.unit))
 			}
-			for _, c := range row.Costs {
-				fmt.Fprintf(&b, " %g %s %g %s %g %s", c.CPU[round], unitName(c.Service, "cpu-µs/event"),
-					c.Allocs[round], unitName(c.Service, "allocs/event"), c.Peak[round], unitName(c.Service, "peak-MiB"))
+			for _, c := range one.costs {
+				fmt.Fprintf(&b, " %g %s %g %s %g %s", c.cpu, unitName(c.service, "cpu-µs/event"),
+					c.allocs, unitName(c.service, "allocs/event"), c.peak, unitName(c.service, "peak-MiB"))
 			}
 			b.WriteString("\n")
 		}

@@ -31,7 +31,7 @@ func TestRowThatFailsDoesNotStopOtherRows(t *testing.T) {
 		var progress strings.Builder
 		rows, err := measureRounds(t.Context(), Options{Rounds: 1, Progress: &progress}, scale{}, selected)
 		for i, measured := range []bool{true, false, false, false, true} {
-			if got := len(rows[i].Figures) == 1; got != measured || (len(rows[i].Failures) == 0) != measured {
+			if got := len(rows[i].readings) == 1; got != measured || (len(rows[i].Failures) == 0) != measured {
 				t.Errorf("row %s: %+v", rows[i].Name, rows[i])
 			}
 		}
@@ -65,7 +65,7 @@ func TestCancelledRunMeasuresNoMoreRows(t *testing.T) {
 		return reading{figures: []figure{{"", unitRate, 1}}}, nil
 	}}
 	rows, err := measureRounds(ctx, Options{Rounds: 3, Progress: &strings.Builder{}}, scale{}, []row{one, one})
-	if !errors.Is(err, context.Canceled) || measured != 1 || len(rows[0].Figures) != 1 {
+	if !errors.Is(err, context.Canceled) || measured != 1 || len(rows[0].readings) != 1 {
 		t.Errorf("%d measured: %v", measured, err)
 	}
 }

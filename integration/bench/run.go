@@ -106,7 +106,7 @@ func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]R
 				progress("  %s FAILED: %v", r.name, err)
 				continue
 			}
-			measured[i].add(one)
+			measured[i].readings = append(measured[i].readings, one)
 			progress("  %s: %s %s", r.name, number(one.figures[0].value), one.figures[0].unit)
 		}
 	}

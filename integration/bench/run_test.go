@@ -39,16 +39,20 @@ func TestRowsRun(t *testing.T) {
 		t.Fatalf("%d rows", len(report.Rows))
 	}
 	for _, row := range report.Rows {
-		for _, f := range row.Figures {
-			if len(f.Rounds) != 1 || f.Rounds[0] <= 0 {
+		if len(row.readings) != 1 {
+			t.Fatalf("%s has %d readings", row.Name, len(row.readings))
+		}
+		one := row.readings[0]
+		for _, f := range one.figures {
+			if f.value <= 0 {
 				t.Errorf("%s: figure %+v", row.Name, f)
 			}
 		}
-		if limits := !strings.HasPrefix(row.Name, "latency/"); limits != (len(row.Limits) > 0) || len(row.Costs) == 0 {
-			t.Errorf("%s has the limits %+v and the costs %+v", row.Name, row.Limits, row.Costs)
+		if limits := !strings.HasPrefix(row.Name, "latency/"); limits != (len(one.limits) > 0) || len(one.costs) == 0 {
+			t.Errorf("%s has the limits %+v and the costs %+v", row.Name, one.limits, one.costs)
 		}
-		for _, c := range row.Costs {
-			if c.CPU[0] < 0 || c.Peak[0] <= 0 {
+		for _, c := range one.costs {
+			if c.cpu < 0 || c.peak <= 0 {
 				t.Errorf("%s: costs %+v", row.Name, c)
 			}
 		}

@@ -14,18 +14,17 @@ import (
 
 // config holds the flags.
 type config struct {
-	Rows         string        `help:"Measure only the rows whose name matches this regular expression; --list names them." env:"BENCH" placeholder:"REGEXP"`
-	List         bool          `help:"Print the names of the rows, and exit."`
-	Rounds       int           `help:"How often each row is measured." env:"ROUNDS" default:"3" placeholder:"N"`
-	Short        bool          `help:"Measure fewer events and shorter times, to try everything; the figures are not worth quoting." env:"SHORT"`
-	Limits       bool          `help:"Measure the limits too." default:"true" negatable:""`
-	Latency      time.Duration `help:"Latency that is added to each frame to and from the broker, each way." default:"2ms"`
-	StoreLatency time.Duration `help:"Latency that is added to each command to MongoDB." default:"0"`
-	LatencyFor   time.Duration `help:"How long each latency row loads the services; 0 means 60s, or 5s with --short." env:"LATENCY_FOR" default:"0"`
-	Capacity     float64       `help:"Events/s of which the latency rows load 25, 50 and 80 %; 0 measures what both services reach. Give it to compare revisions at the same rate." env:"CAPACITY" default:"0" placeholder:"RATE"`
-	Format       string        `help:"What is printed: table, or go for benchstat." env:"FORMAT" enum:"table,go" default:"table"`
-	Publisher    string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
-	Projector    string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
+	Rows       string        `help:"Measure only the rows whose name matches this regular expression; --list names them." env:"BENCH" placeholder:"REGEXP"`
+	List       bool          `help:"Print the names of the rows, and exit."`
+	Rounds     int           `help:"How often each row is measured." env:"ROUNDS" default:"3" placeholder:"N"`
+	Short      bool          `help:"Measure fewer events and shorter times, to try everything; the figures are not worth quoting." env:"SHORT"`
+	Limits     bool          `help:"Measure the limits too." default:"true" negatable:""`
+	Latency    time.Duration `help:"Latency that is added to each frame to and from the broker, each way." default:"2ms"`
+	LatencyFor time.Duration `help:"How long each latency row loads the services; 0 means 60s, or 5s with --short." env:"LATENCY_FOR" default:"0"`
+	Capacity   float64       `help:"Events/s of which the latency rows load 25, 50 and 80 %; 0 measures what both services reach. Give it to compare revisions at the same rate." env:"CAPACITY" default:"0" placeholder:"RATE"`
+	Format     string        `help:"What is printed: table, or go for benchstat." env:"FORMAT" enum:"table,go" default:"table"`
+	Publisher  string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
+	Projector  string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 }
 
 // Validate returns every problem of the flags at once.
@@ -59,7 +58,7 @@ func (c *config) run(ctx context.Context) error {
 	o := bench.Options{
 		Binaries: harness.Binaries{Publisher: c.Publisher, Projector: c.Projector}, Self: self,
 		Rounds: c.Rounds, Short: c.Short, WithoutLimits: !c.Limits,
-		BrokerLatency: c.Latency, StoreLatency: c.StoreLatency, LatencyFor: c.LatencyFor, Capacity: c.Capacity,
+		BrokerLatency: c.Latency, LatencyFor: c.LatencyFor, Capacity: c.Capacity,
 		Progress: os.Stderr,
 	}
 	if c.Rows != "" {
