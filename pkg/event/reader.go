@@ -71,8 +71,10 @@ func (r *Reader) Read(doc bson.Raw) (Event, error) {
 	}
 	note(r.readAggregateID(&ev, values[fieldAggregateID]))
 	note(r.readEventID(&ev, values[fieldEventID]))
-	note(r.readEventType(&ev, values[fieldEventType]))
-	note(r.readAggregateType(&ev, values[fieldAggregateType]))
+	ev.EventType, err = r.readString(fieldEventType, values[fieldEventType], ReasonMissingEventType)
+	note(err)
+	ev.AggregateType, err = r.readString(fieldAggregateType, values[fieldAggregateType], "")
+	note(err)
 	ev.readTimestamp(values[fieldTimestamp])
 	ev.Payload, ev.Metadata = values[fieldPayload], values[fieldMetadata]
 	return ev, first
@@ -111,14 +113,11 @@ func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
 	name := r.names[fieldAggregateID]
 	ev.RawAggregateID = v
 	switch v.Type {
-	case 0:
-		return &ContractError{Reason: ReasonMissingAggregateID, Field: name}
-	case bson.TypeString:
-		s, err := keyString(name, v, ReasonMissingAggregateID)
-		if err != nil {
+	case 0, bson.TypeString:
+		var err error
+		if ev.AggregateID, err = r.readString(fieldAggregateID, v, ReasonMissingAggregateID); err != nil {
 			return err
 		}
-		ev.AggregateID = string(s)
 	case bson.TypeObjectID:
 		ev.AggregateID = bson.ObjectID(v.Value).Hex()
 	case bson.TypeBinary:
@@ -179,54 +178,31 @@ func (r *Reader) readEventID(ev *Event, v bson.RawValue) error {
 	return nil
 }
 
-func (r *Reader) readEventType(ev *Event, v bson.RawValue) error {
-	name := r.names[fieldEventType]
+// readString reads a string that becomes part of a message's keys. It may be absent or empty
+// unless missing is the reason for that. It must be valid UTF-8 because AMQP requires it, and
+// must not exceed MaxKeyBytes.
+func (r *Reader) readString(f field, v bson.RawValue, missing Reason) (string, error) {
+	name := r.names[f]
 	switch v.Type {
 	case 0:
-		return &ContractError{Reason: ReasonMissingEventType, Field: name}
+		if missing == "" {
+			return "", nil
+		}
+		return "", &ContractError{Reason: missing, Field: name}
 	case bson.TypeString:
 	default:
-		return wrongType(name, v.Type, "a string")
+		return "", wrongType(name, v.Type, "a string")
 	}
-	s, err := keyString(name, v, ReasonMissingEventType)
-	if err != nil {
-		return err
-	}
-	ev.EventType = string(s)
-	return nil
-}
-
-func (r *Reader) readAggregateType(ev *Event, v bson.RawValue) error {
-	name := r.names[fieldAggregateType]
-	switch v.Type {
-	case 0:
-		return nil
-	case bson.TypeString:
-	default:
-		return wrongType(name, v.Type, "a string")
-	}
-	s, err := keyString(name, v, "")
-	if err != nil {
-		return err
-	}
-	ev.AggregateType = string(s)
-	return nil
-}
-
-// keyString gives the bytes of a string that becomes part of a message's keys. It must not
-// be empty (missing is the reason then, if it is set), must be valid UTF-8 because AMQP
-// requires it, and must not exceed MaxKeyBytes.
-func keyString(name string, v bson.RawValue, missing Reason) ([]byte, error) {
 	s := stringBytes(v)
 	switch {
 	case len(s) == 0 && missing != "":
-		return nil, &ContractError{Reason: missing, Field: name, Detail: "empty string"}
+		return "", &ContractError{Reason: missing, Field: name, Detail: "empty string"}
 	case len(s) > MaxKeyBytes:
-		return nil, &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: fmt.Sprintf("%d bytes, at most %d are allowed", len(s), MaxKeyBytes)}
+		return "", &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: fmt.Sprintf("%d bytes, at most %d are allowed", len(s), MaxKeyBytes)}
 	case !utf8.Valid(s):
-		return nil, &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not valid UTF-8", quoted(s))}
+		return "", &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not valid UTF-8", quoted(s))}
 	}
-	return s, nil
+	return string(s), nil
 }
 
 func wrongType(name string, t bson.Type, want string) error {
