@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
@@ -22,42 +23,33 @@ var ErrUnreadable = errors.New("it cannot be read")
 // ErrAbsent says that the namespace has no entity with the name.
 var ErrAbsent = errors.New("does not exist")
 
-// maxSubscriptions is the largest number of subscriptions that a topic can have.
-const maxSubscriptions = 2000
-
-// maxRules bounds the rules that are read of a subscription. A topic can have some thousands.
-const maxRules = 1000
-
-// NewAdministration makes a client of the namespace's administration API without a network
-// request. For the emulator it fails, because the emulator has no such API over TLS.
-func (n *Namespace) NewAdministration() (*admin.Client, error) {
-	if n.config.ConnectionString == "" {
-		client, err := admin.NewClient(n.config.host(), n.credential, nil)
+// pages reads all pages of a list.
+func pages[P any](ctx context.Context, pager *runtime.Pager[P], add func(P)) error {
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("open administration client of %s: %w", n.config.host(), err)
+			return err
 		}
-		return client, nil
+		add(page)
 	}
-	if n.Plain() {
-		return nil, errNoAdministration
-	}
-	connectionString, _ := n.signer.get()
-	client, err := admin.NewClientFromConnectionString(connectionString, nil)
-	if err != nil {
-		return nil, fmt.Errorf("open administration client of %s: %w", Redact(connectionString), err)
-	}
-	return client, nil
+	return nil
 }
 
-// administer calls do with the administration API. An error names the answer without its body,
-// which has many lines, and is [ErrUnreadable] if the credentials lack a right.
-func (n *Namespace) administer(do func(*admin.Client) error) error {
-	client, err := n.NewAdministration()
-	if errors.Is(err, errNoAdministration) {
-		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+// administer calls do with a client of the administration API. An error names the answer without
+// its body, which has many lines, and is [ErrUnreadable] if the credentials lack a right, and for the
+// emulator.
+func (n *Namespace) administer(do func(*admin.Client) error) (err error) {
+	if n.Plain() {
+		return fmt.Errorf("%w: %w", ErrUnreadable, errNoAdministration)
+	}
+	var client *admin.Client
+	if connectionString, _ := n.signer.get(); connectionString != "" {
+		client, err = admin.NewClientFromConnectionString(connectionString, nil)
+	} else {
+		client, err = admin.NewClient(n.config.host(), n.credential, nil)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("open administration client of %s: %w", n.config.Host(), err)
 	}
 	return explainAnswer(do(client))
 }
@@ -118,14 +110,7 @@ func (n *Namespace) TopicSize(ctx context.Context, name string) (size int64, err
 // be read.
 func (n *Namespace) Subscriptions(ctx context.Context, topic string) (found []admin.SubscriptionPropertiesItem, err error) {
 	err = n.administer(func(client *admin.Client) error {
-		for pages := client.NewListSubscriptionsPager(topic, nil); pages.More() && len(found) < maxSubscriptions; {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return err
-			}
-			found = append(found, page.Subscriptions...)
-		}
-		return nil
+		return pages(ctx, client.NewListSubscriptionsPager(topic, nil), func(page admin.ListSubscriptionsResponse) { found = append(found, page.Subscriptions...) })
 	})
 	return found, err
 }
@@ -143,14 +128,9 @@ func (n *Namespace) SubscriptionNames(ctx context.Context, topic string) []strin
 // SubscriptionCounts reads the numbers of messages in the subscriptions of a topic.
 func (n *Namespace) SubscriptionCounts(ctx context.Context, topic string) (found []admin.SubscriptionRuntimePropertiesItem, err error) {
 	err = n.administer(func(client *admin.Client) error {
-		for pages := client.NewListSubscriptionsRuntimePropertiesPager(topic, nil); pages.More() && len(found) < maxSubscriptions; {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return err
-			}
+		return pages(ctx, client.NewListSubscriptionsRuntimePropertiesPager(topic, nil), func(page admin.ListSubscriptionsRuntimePropertiesResponse) {
 			found = append(found, page.SubscriptionRuntimeProperties...)
-		}
-		return nil
+		})
 	})
 	return found, err
 }
@@ -170,14 +150,7 @@ func (n *Namespace) Subscription(ctx context.Context, topic, name string) (found
 // Rules lists the rules of a subscription.
 func (n *Namespace) Rules(ctx context.Context, topic, subscription string) (found []admin.RuleProperties, err error) {
 	err = n.administer(func(client *admin.Client) error {
-		for pages := client.NewListRulesPager(topic, subscription, nil); pages.More() && len(found) < maxRules; {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return err
-			}
-			found = append(found, page.Rules...)
-		}
-		return nil
+		return pages(ctx, client.NewListRulesPager(topic, subscription, nil), func(page admin.ListRulesResponse) { found = append(found, page.Rules...) })
 	})
 	return found, err
 }

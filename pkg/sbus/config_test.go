@@ -71,7 +71,7 @@ func TestNewClient(t *testing.T) {
 	if _, err := malformed.NewClient(); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("malformed: %v", err)
 	}
-	if _, err := malformed.NewAdministration(); err == nil || strings.Contains(err.Error(), "s3cret") {
+	if _, err := malformed.Topic(t.Context(), "events"); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("malformed: %v", err)
 	}
 	nothing, err := sbus.Open(sbus.Config{})

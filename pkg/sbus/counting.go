@@ -3,6 +3,7 @@ package sbus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,6 +20,8 @@ const (
 	// minCountTimeout is the shortest timeout of a count. The timeout is the interval if that
 	// is longer.
 	minCountTimeout = 30 * time.Second
+	// closeTimeout bounds the end of a connection.
+	closeTimeout = time.Second
 	// busyWait is the shortest wait after the broker has throttled a request (error
 	// 50009, which says "wait 2 seconds"). maxBusyWait is the longest, unless the
 	// interval is longer:
@@ -39,6 +42,11 @@ const (
 	CountBusy   CountResult = "busy"
 	CountFailed CountResult = "failed"
 )
+
+// Closer is a connection that a [Counter] closes.
+type Closer interface {
+	Close(ctx context.Context) error
+}
 
 // Counting configures a [Counter].
 type Counting[C Closer, T any] struct {
@@ -63,16 +71,16 @@ type Counter[C Closer, T any] struct {
 	options Counting[C, T]
 	last    obs.Expiring[T]
 
-	// Only Run uses the following fields: the connection, whether the last count failed, and
-	// the last wait if the broker throttled it.
-	connection *Kept[C]
+	// Only Run uses the following fields: the connection, nil if none is open, whether the last
+	// count failed, and the last wait if the broker throttled it.
+	connection *C
 	failing    bool
 	busy       time.Duration
 }
 
 // NewCounter makes a counter. It makes no request.
 func NewCounter[C Closer, T any](o Counting[C, T]) *Counter[C, T] {
-	c := &Counter[C, T]{options: o, connection: Keep(o.Dial, o.Logger)}
+	c := &Counter[C, T]{options: o}
 	c.last.After = max(freshIntervals*o.Interval, minFresh)
 	return c
 }
@@ -84,7 +92,7 @@ func (c *Counter[C, T]) Last() (count T, at time.Time, fresh bool) { return c.la
 // Run counts until ctx ends, and returns nil. Failures are logged. Run must be called only
 // once.
 func (c *Counter[C, T]) Run(ctx context.Context) error {
-	defer c.connection.Close()
+	defer c.close()
 	poll.Spread(ctx, c.options.Interval, func() time.Duration { return c.look(ctx) })
 	return nil
 }
@@ -95,11 +103,7 @@ func (c *Counter[C, T]) look(ctx context.Context) time.Duration {
 	counting, cancel := context.WithTimeoutCause(ctx, max(o.Interval, minCountTimeout), errSlowCount)
 	defer cancel()
 	start := time.Now()
-	var count T
-	err := c.connection.Use(counting, func(connection C) (err error) {
-		count, err = o.Count(counting, connection)
-		return err
-	})
+	count, err := c.count(counting)
 	result, wait, busy := CountOK, o.Interval, time.Duration(0)
 	switch {
 	case ctx.Err() != nil:
@@ -128,4 +132,40 @@ func (c *Counter[C, T]) look(ctx context.Context) time.Duration {
 		o.Ended(result)
 	}
 	return wait
+}
+
+// count counts over the connection of the last count, or over a new one. After an error it closes
+// the connection, unless the broker only throttles and the links still work.
+func (c *Counter[C, T]) count(ctx context.Context) (count T, err error) {
+	if c.connection == nil {
+		connection, err := c.options.Dial()
+		if err != nil {
+			return count, fmt.Errorf("open a connection: %w", err)
+		}
+		c.connection = &connection
+	}
+	count, err = c.options.Count(ctx, *c.connection)
+	if err == nil {
+		return count, nil
+	}
+	if Classify(err) != ClassBusy || Broken(err) {
+		c.close()
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return count, err
+}
+
+// close closes the connection, if one is open.
+func (c *Counter[C, T]) close() {
+	if c.connection == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := (*c.connection).Close(ctx); err != nil {
+		c.options.Logger.Debug().Err(err).Msg("connection not closed cleanly")
+	}
+	c.connection = nil
 }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/go-amqp"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -18,6 +20,28 @@ import (
 )
 
 const countInterval = 30 * time.Second
+
+// line is a connection with a number; the list has the closed ones.
+type line struct {
+	number int
+	closed *[]int
+}
+
+func (l line) Close(context.Context) error {
+	*l.closed = append(*l.closed, l.number)
+	return nil
+}
+
+// lines dials numbered connections.
+type lines struct {
+	dialed int
+	closed []int
+}
+
+func (l *lines) dial() (line, error) {
+	l.dialed++
+	return line{l.dialed, &l.closed}, nil
+}
 
 // counting is a running counter.
 type counting struct {
@@ -147,6 +171,39 @@ func TestCounterWaitsAfterFailures(t *testing.T) {
 				if len(c.begun) < 3 {
 					t.Errorf("%d counts in four intervals after the failures", len(c.begun))
 				}
+			})
+		})
+	}
+}
+
+func TestCounterKeepsItsConnectionUntilACountFails(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err    error // of the second count
+		closed []int
+	}{
+		"works":              {nil, nil},
+		"is lost":            {&amqp.ConnError{}, []int{1}},
+		"throttles":          {condition("com.microsoft:server-busy"), nil},
+		"throttles the link": {&amqp.LinkError{RemoteErr: condition("com.microsoft:server-busy")}, []int{1}},
+		"fails":              {errors.New("no"), []int{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := startCounting(t, func(c *counting, _ *sbus.Counting[line, int]) { c.count = 7 })
+				defer c.stop()
+				testkit.Pass(countInterval / 2)
+				c.next(7, test.err)
+				for len(c.begun) == 0 {
+					testkit.Pass(time.Second)
+				}
+				c.next(7, nil)
+				testkit.Pass(2 * countInterval)
+				if c.dialed != 1+len(test.closed) || !slices.Equal(c.closed, test.closed) {
+					t.Errorf("dialed %d and closed %v, want %v", c.dialed, c.closed, test.closed)
+				}
+				c.shows(t, "7")
 			})
 		})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
 type noToken struct{}
@@ -35,7 +36,7 @@ func TestClientsOfANamespaceShareOneCredential(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := n.NewAdministration(); err != nil {
+	if err := n.administer(func(*admin.Client) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	if made != 1 {
