@@ -208,8 +208,4 @@ func (t *term) awaitCollection(ctx context.Context) error {
 }
 
 // beat sends a heartbeat while the term waits and reads nothing.
-func (t *term) beat() {
-	if t.watching.Beat != nil {
-		t.watching.Beat()
-	}
-}
+func (t *term) beat() { t.watching.Beat() }

@@ -208,6 +208,7 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 					{Key: "_id", Value: positionToken(f.at, 0)},
 					{Key: "operationType", Value: operation},
 					{Key: "clusterTime", Value: timeOf(f.at - 1)},
+					{Key: "wallTime", Value: time.Unix(int64(timeOf(f.at-1).T), 0)},
 				}))
 			}
 			break
@@ -216,6 +217,7 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 			{Key: "_id", Value: positionToken(f.at, 0)},
 			{Key: "operationType", Value: "insert"},
 			{Key: "clusterTime", Value: timeOf(f.at - 1)},
+			{Key: "wallTime", Value: time.Unix(int64(timeOf(f.at-1).T), 0)},
 			{Key: "documentKey", Value: bson.D{{Key: "_id", Value: e.id}}},
 			{Key: "fullDocument", Value: e.document},
 		}))

@@ -110,6 +110,7 @@ func New(o Options) (*Runner, error) {
 		h.Ready(check, a.Check)
 		return a
 	}
+	metrics := newMetrics(o.Registerer)
 	r := &Runner{
 		options: o,
 		access:  access("mongodb-access"),
@@ -123,7 +124,7 @@ func New(o Options) (*Runner, error) {
 			Beat:          stream.Beat,
 			Metrics:       watch.NewMetrics(o.Registerer),
 		},
-		scanning: ScanOptions{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Metrics: newScanMetrics(o.Registerer)},
+		scanning: ScanOptions{PrefetchBytes: c.Stream.PrefetchBytes, Beat: stream.Beat, Read: metrics.scanned},
 		publishing: publish.Options{
 			Connect:    o.Connect,
 			Encoder:    c.Publish.Encoder(),
@@ -151,7 +152,7 @@ func New(o Options) (*Runner, error) {
 			saver.Idle()
 			availability.TermEnded()
 		},
-		metrics: newMetrics(o.Registerer),
+		metrics: metrics,
 	}
 	// The claim of the checkpoint, in the same database, was written before: a refusal is
 	// retried.

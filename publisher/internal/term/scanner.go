@@ -10,13 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -36,21 +34,10 @@ type ScanOptions struct {
 	Timeout time.Duration
 	// Beat is called about every second while the scan is alive.
 	Beat func()
-	// Metrics are not exported by default.
-	Metrics *scanMetrics
+	// Read, if not nil, counts the documents.
+	Read prometheus.Counter
 	// Logger is silent by default.
 	Logger zerolog.Logger
-}
-
-// scanMetrics are the scans' metrics. A process has one set.
-type scanMetrics struct {
-	read prometheus.Counter
-}
-
-// newScanMetrics registers the metrics. With a nil registerer they are not exported.
-func newScanMetrics(registerer prometheus.Registerer) *scanMetrics {
-	return &scanMetrics{read: obs.Counter(registerer, "penstock_publisher_events_scanned_total",
-		"Events read by scanning the event store, at the start from the beginning or in a recovery.")}
 }
 
 const (
@@ -79,15 +66,12 @@ func NewScanner(source Source, options ScanOptions) *Scanner {
 	if options.Beat == nil {
 		options.Beat = func() {}
 	}
-	if options.Metrics == nil {
-		options.Metrics = newScanMetrics(nil)
-	}
 	return &Scanner{source: source, options: options}
 }
 
 // Run passes every event that was in the store at since to handler, from the position from
 // (included) to until (excluded; zero is the end), and some later events. It returns nil at
-// the end. It fails with [eventstore.ErrIndex], with [ErrScanRefused], with the handler's
+// the end. It fails with [eventstore.ErrIndex], with [watch.ErrRefused], with the handler's
 // error, or with the cause of ctx's end. It retries all other errors. When Run returns, all
 // its goroutines have ended.
 func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler ScanHandler) error {
@@ -133,11 +117,11 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, eventstore.ErrIndex) || errors.Is(err, ErrScanRefused):
+		case errors.Is(err, eventstore.ErrIndex):
 			return err
 		}
-		if refused := scanRefusal(err); refused != nil {
-			return refused
+		if class, remedy := watch.Classify(err, watch.Opening); class == watch.Refused {
+			return fmt.Errorf("%w: %w; %s", watch.ErrRefused, err, remedy)
 		}
 		if moved {
 			retry.Reset()
@@ -174,7 +158,9 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 			return moved, err
 		}
 		health.answered(time.Now())
-		s.options.Metrics.read.Add(float64(len(documents)))
+		if s.options.Read != nil {
+			s.options.Read.Add(float64(len(documents)))
+		}
 		if err := pages.Put(ctx, documents, bytesOf(documents)); err != nil {
 			return moved, err
 		}
@@ -212,28 +198,6 @@ type alive struct {
 
 func (a *alive) answered(now time.Time)              { a.last.Store(&now) }
 func (a *alive) silence(now time.Time) time.Duration { return now.Sub(*a.last.Load()) }
-
-// scanRefusal is the error with its remedy if a retry does not help, otherwise nil.
-func scanRefusal(err error) error {
-	var command mongo.CommandError
-	if !errors.As(err, &command) || mongox.Transient(err) {
-		return nil
-	}
-	switch command.Code {
-	case mongox.CodeUnauthorized:
-		return fmt.Errorf("%w: %w; grant the user find and listIndexes on the events collection (the role read on its database)", ErrScanRefused, err)
-	case mongox.CodeAuthenticationFailed, mongox.CodeAtlasError:
-		return fmt.Errorf("%w: %w; %s", ErrScanRefused, err, mongox.RemedyCredentials)
-	case mongox.CodeFailedToParse, mongox.CodeCommandNotFound, mongox.CodeCommandNotSupported, mongox.CodeNotImplemented, mongox.CodeUnknownField:
-		return fmt.Errorf("%w: %w; use MongoDB 6.0 or later; a server that only speaks its protocol may lack find with min and hint", ErrScanRefused, err)
-	case mongox.CodeMajorityNotEnabled:
-		return fmt.Errorf("%w: %w; %s", ErrScanRefused, err, mongox.RemedyMajority)
-	}
-	return nil
-}
-
-// ErrScanRefused says that the server does not allow the scan. The text has the remedy.
-var ErrScanRefused = errors.New("scan of the event store is refused")
 
 // Source is the event store, as far as scans need it: an [eventstore.Reader]. Only one
 // goroutine may use it.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
 // scanAll scans a store from its beginning.
@@ -64,10 +65,10 @@ func TestScanEndsAtPermanentErrors(t *testing.T) {
 		text        string
 	}{
 		"no index":                  {fmt.Errorf("%w: create it", eventstore.ErrIndex), eventstore.ErrIndex, "create it"},
-		"unauthorized":              {mongo.CommandError{Code: 13}, ErrScanRefused, "grant the user"},
-		"wrong password":            {mongo.CommandError{Code: 18}, ErrScanRefused, "check the user"},
-		"no min in find":            {mongo.CommandError{Code: 238}, ErrScanRefused, "use MongoDB 6.0 or later"},
-		"no majority":               {mongo.CommandError{Code: 148}, ErrScanRefused, "majority"},
+		"unauthorized":              {mongo.CommandError{Code: 13}, watch.ErrRefused, "grant the user"},
+		"wrong password":            {mongo.CommandError{Code: 18}, watch.ErrRefused, "check the user"},
+		"no min in find":            {mongo.CommandError{Code: 238}, watch.ErrRefused, "use MongoDB 6.0 or later"},
+		"no majority":               {mongo.CommandError{Code: 148}, watch.ErrRefused, "majority"},
 		"collection does not exist": {eventstore.ErrEnd, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,13 +65,9 @@ func (r *Runner) work(ctx context.Context, leading leadership) error {
 	t.pump.submit = t.dispatcher.Submit
 	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, r.saving)
 
-	if r.ended != nil {
-		defer r.ended()
-	}
-	if metrics := r.watching.Metrics; metrics != nil {
-		metrics.Begin(StreamPosition(from))
-		defer metrics.End()
-	}
+	defer r.ended()
+	r.watching.Metrics.Begin(StreamPosition(from))
+	defer r.watching.Metrics.End()
 	return UnlessEnded(ctx, t.run(ctx, leading, from))
 }
 
@@ -160,9 +156,7 @@ func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Posi
 		}
 	})
 	read := t.read(reading, from)
-	if t.idle != nil {
-		t.idle()
-	}
+	t.idle()
 	if publishing.Err() == nil {
 		t.drain(publishing)
 	}
@@ -203,7 +197,7 @@ func Fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{watch.ErrRefused, ErrScanRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrFirstID, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, ErrUnreadable, ErrReplaced} {
+	for _, target := range []error{watch.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrFirstID, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, ErrUnreadable, ErrReplaced} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -48,30 +48,27 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		checkpoint: newCheckpointDocument(t),
 		quarantine: newQuarantined(t),
 	}
-	s.runner = &Runner{
-		options: Options{
-			Config: config.Config{
-				Fields:  event.DefaultFields(),
-				Process: config.Process{DrainTimeout: 20 * time.Second},
-			},
-			Events:      streamSource{s.store},
-			History:     historySource{s.store},
-			Collection:  s.store.identify,
-			Checkpoints: checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
-			Quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
+	var err error
+	s.runner, err = New(Options{
+		Config: config.Config{
+			Fields:  event.DefaultFields(),
+			Stream:  config.Stream{Start: "beginning", PrefetchBytes: 8 << 10},
+			Publish: config.Publish{Encoding: string(event.EncodingBSON), Connections: 2, MaxInflightEvents: 40, CheckpointInterval: time.Second},
+			Process: config.Process{DrainTimeout: 20 * time.Second},
 		},
-		reader: testkit.EventReader(),
-		publishing: publish.Options{
-			Connect: s.topic.connect, Encoder: event.NewEncoder(event.EncodingBSON, event.SessionKeys{}),
-			Limits: publish.Limits{Connections: 2, MaxInflightEvents: 40},
-		},
-		watching: watch.Options{PrefetchBytes: 8 << 10},
-		metrics:  newMetrics(prometheus.NewRegistry()),
-		identity: checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
-		access:   new(mongox.Access),
-		standby:  new(mongox.Access),
-		storing:  new(mongox.Access),
+		Health:      health.New(),
+		Registerer:  prometheus.NewRegistry(),
+		Events:      streamSource{s.store},
+		History:     historySource{s.store},
+		Collection:  s.store.identify,
+		Connect:     s.topic.connect,
+		Checkpoints: checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
+		Quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	s.runner.identity = checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"}
 	return s
 }
 
@@ -339,7 +336,7 @@ func TestAClaimThatFailsEndsTheTerm(t *testing.T) {
 func TestFatal(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", ErrScanRefused), fmt.Errorf("x: %w", eventstore.ErrIndex), fmt.Errorf("x: %w", eventstore.ErrNoOperationTime), errOplogTooShort,
+		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", eventstore.ErrIndex), fmt.Errorf("x: %w", eventstore.ErrNoOperationTime), errOplogTooShort,
 		fmt.Errorf("x: %w", &publish.SendError{Fault: publish.FaultFatal, Err: io.EOF}),
 	} {
 		if !Fatal(err) {

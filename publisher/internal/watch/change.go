@@ -44,8 +44,7 @@ type change struct {
 	documentKey bson.Raw
 	document    bson.Raw
 	time        bson.Timestamp
-	// wall is the server's clock at the change: to the millisecond since MongoDB
-	// 6.0, to the second before.
+	// wall is the server's clock at the change.
 	wall time.Time
 }
 
@@ -87,9 +86,6 @@ func parseChange(raw bson.Raw) (change, error) {
 	}
 	if c.token == nil {
 		return c, errNoToken
-	}
-	if c.wall.IsZero() && c.time.T != 0 {
-		c.wall = time.Unix(int64(c.time.T), 0)
 	}
 	return c, nil
 }

@@ -15,9 +15,9 @@ var (
 	// ErrHistoryLost says that the stream cannot continue from the position any more. The
 	// events after it must be read from the event store.
 	ErrHistoryLost = errors.New("change stream cannot continue from its position")
-	// ErrRefused says that the server refuses this stream, and that a retry does not help.
-	// The text has the remedy.
-	ErrRefused = errors.New("change stream is refused")
+	// ErrRefused says that the server refuses to let the event store be read, and that a retry
+	// does not help. The text has the remedy.
+	ErrRefused = errors.New("reading the event store is refused")
 	// ErrInvalidated says that the collection was dropped or renamed, or that another
 	// collection took its name. No stream carries all documents that the collection with that
 	// name has now.
@@ -32,7 +32,7 @@ var (
 	errReshape      = errors.New("stream continues whole")
 )
 
-// Class is the kind of an error of a change stream.
+// Class is the kind of an error of a change stream or a scan.
 type Class int
 
 // The classes.
@@ -52,7 +52,7 @@ type Phase int
 
 // The phases.
 const (
-	// Opening: the error is the answer to the watcher's position.
+	// Opening: the error is the answer to the watcher's position, or that of a scan.
 	Opening Phase = iota
 	// Following: the stream was open. The driver resumes once by itself, with resumeAfter,
 	// so the error may concern the driver's position.
@@ -83,9 +83,9 @@ func refused(remedy string) verdict {
 }
 
 const (
-	remedyRights     = "grant the user find and changeStream on the events collection (the role read on its database)"
+	remedyRights     = "grant the user find, listIndexes and changeStream on the events collection (the role read on its database)"
 	remedyReplicaSet = "run MongoDB as a replica set (rs.initiate() makes one of a single node); a standalone server has no change streams"
-	remedyVersion    = "use MongoDB 6.0 or later; a server that only speaks its protocol may lack change streams"
+	remedyVersion    = "use MongoDB 6.0 or later; a server that only speaks its protocol may lack change streams, or find with min and hint"
 	remedyNamespace  = "check PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION: they must name a collection, and a view is none"
 )
 
@@ -96,9 +96,6 @@ var verdicts = map[int32]verdict{
 	280:   lost,     // ChangeStreamFatalError
 	286:   lost,     // ChangeStreamHistoryLost
 	464:   lost,     // final, as 280 is
-	40576: lost,     // resume point no longer in the oplog, before 4.4
-	40585: lost,     // resume token not found, before 4.4
-	40615: lost,     // resume token of a collection that is gone, before 4.4
 	260:   badToken, // InvalidResumeToken
 	40647: badToken, // no resume token at all
 	50811: badToken, // malformed resume token

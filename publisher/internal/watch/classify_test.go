@@ -22,7 +22,6 @@ func TestClassify(t *testing.T) {
 		opening, following watch.Class
 	}{
 		"history lost":                        {code(286, "NonResumableChangeStreamError"), watch.HistoryLost, watch.HistoryLost},
-		"history lost, before 4.4":            {code(40576), watch.HistoryLost, watch.HistoryLost},
 		"fatal to the stream":                 {code(280, "NonResumableChangeStreamError"), watch.HistoryLost, watch.HistoryLost},
 		"final":                               {code(464), watch.HistoryLost, watch.HistoryLost},
 		"unknown, labelled non-resumable":     {code(99999, "NonResumableChangeStreamError"), watch.HistoryLost, watch.HistoryLost},
