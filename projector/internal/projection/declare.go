@@ -302,12 +302,7 @@ func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 		return
 	}
 	projection.types, projection.snapshots = p.readTypes(), p.snapshots
-	definition, err := define(projection)
-	if err != nil {
-		p.problem(node, "write its definition: %v", err)
-		return
-	}
-	projection.definition = definition
+	projection.definition = define(projection)
 	p.found = append(p.found, projection)
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,23 +37,49 @@ func (p *Projection) InCode() bool { return p.sources[0].apply != nil }
 // Compile compiles the text of [Projection.Definition] to a projection with the same
 // definition. It fails for a projection in Go.
 func Compile(definition string) (*Projection, error) {
-	var d storedDefinition
-	if err := json.Unmarshal([]byte(definition), &d); err != nil {
+	decoder := json.NewDecoder(strings.NewReader(definition))
+	decoder.UseNumber()
+	var stored map[string]any
+	if err := decoder.Decode(&stored); err != nil {
 		return nil, fmt.Errorf("read the stored definition: %w", err)
 	}
-	if d.Semantics != semantics {
-		return nil, fmt.Errorf("projection %s is stored with semantics %d, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", d.Name, d.Semantics, semantics)
+	name := stored["name"]
+	if version := fmt.Sprint(stored["semantics"]); version != strconv.Itoa(semantics) {
+		return nil, fmt.Errorf("projection %v is stored with semantics %s, and this version of Penstock has %d: run the version that stored it, or change nothing until all pods have the same version", name, version, semantics)
 	}
-	if d.Go {
-		return nil, fmt.Errorf("compile projection %s: the projection is in Go: only a program with its code can run it", d.Name)
+	if stored["go"] == true {
+		return nil, fmt.Errorf("compile projection %v: the projection is in Go: only a program with its code can run it", name)
 	}
-	p, err := d.compile()
+	l := newLoader()
+	l.stored = true
+	place{loader: l, file: "the definition"}.root(yamlNode(fileOf(stored)))
+	found, err := l.result("the definition")
 	if err != nil {
-		return nil, fmt.Errorf("compile the stored definition of projection %s: %w", d.Name, err)
+		return nil, fmt.Errorf("compile the stored definition of projection %v: %w", name, err)
 	}
 	// A later version of Penstock may write the same definition differently.
-	p.definition = definition
-	return p, nil
+	found[0].definition = definition
+	return found[0], nil
+}
+
+// fileOf returns a stored definition as a file of declarations with one projection.
+func fileOf(stored map[string]any) map[string]any {
+	file, declared := map[string]any{}, map[string]any{}
+	for key, value := range stored {
+		switch key {
+		case "semantics":
+		case "upcasts", "events", "snapshots":
+			file[key] = value
+		default:
+			declared[key] = value
+		}
+	}
+	section := "projections"
+	if stored["from"] != nil {
+		section = "views"
+	}
+	file[section] = []any{declared}
+	return file
 }
 
 // Scope is what a definition says about the aggregates that it folds.
@@ -87,79 +114,7 @@ func ScopeOf(definition string) (Scope, error) {
 	return s, nil
 }
 
-// storedDefinition is a definition as it is stored.
-type storedDefinition struct {
-	Semantics     int             `json:"semantics"`
-	Go            bool            `json:"go"`
-	Name          string          `json:"name"`
-	Collection    string          `json:"collection"`
-	AggregateType *string         `json:"aggregateType"`
-	On            json.RawMessage `json:"on"`
-	Compute       json.RawMessage `json:"compute"`
-	// From is set for a view, instead of AggregateType, On and Compute.
-	From    json.RawMessage `json:"from"`
-	Upcasts json.RawMessage `json:"upcasts"`
-	// Events are the declared types of the fields that the expressions read.
-	Events json.RawMessage `json:"events"`
-	// Snapshots are the event types with which a history may begin.
-	Snapshots json.RawMessage `json:"snapshots"`
-}
-
-// compile compiles the definition as a file of declarations with one projection.
-func (d storedDefinition) compile() (*Projection, error) {
-	declared := map[string]any{"name": d.Name, "collection": d.Collection}
-	section := "projections"
-	if d.From != nil {
-		section, declared["from"] = "views", d.From
-	}
-	if d.On != nil {
-		declared["on"] = d.On
-	}
-	if d.AggregateType != nil {
-		declared["aggregateType"] = *d.AggregateType
-	}
-	if d.Compute != nil {
-		declared["compute"] = d.Compute
-	}
-	file := map[string]any{section: []any{declared}}
-	if d.Upcasts != nil {
-		file["upcasts"] = d.Upcasts
-	}
-	if d.Events != nil {
-		file["events"] = d.Events
-	}
-	if d.Snapshots != nil {
-		file["snapshots"] = d.Snapshots
-	}
-	node, err := nodeOf(file)
-	if err != nil {
-		return nil, err
-	}
-	l := newLoader()
-	l.stored = true
-	place{loader: l, file: "the definition"}.root(node)
-	found, err := l.result(d.Name)
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// nodeOf returns a value as a node of YAML.
-func nodeOf(v any) (*yaml.Node, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var plain any
-	if err := decoder.Decode(&plain); err != nil {
-		return nil, err
-	}
-	return yamlNode(plain), nil
-}
-
+// yamlNode returns a value of JSON as a node of YAML.
 func yamlNode(v any) *yaml.Node {
 	switch v := v.(type) {
 	case map[string]any:
@@ -200,26 +155,19 @@ func (p *Projection) defineBoth() map[string]any {
 }
 
 // define is the definition of a declared projection that compiled.
-func define(p *Projection) (string, error) {
+func define(p *Projection) string {
 	definition := p.defineBoth()
-	env, err := dynamic()
-	if err != nil {
-		return "", err
-	}
-	d := describer{env}
 	if p.view != nil {
-		if err := d.describeView(p, definition); err != nil {
-			return "", err
-		}
+		definition["from"] = describeSources(p.sources)
 	} else {
 		s := &p.sources[0]
-		maps.Copy(definition, d.describeRules(s))
+		maps.Copy(definition, s.describe())
 		if s.aggregateType != "" {
 			definition["aggregateType"] = s.aggregateType
 		}
 	}
 	if len(p.upcasts) > 0 {
-		definition["upcasts"] = d.describeUpcasts(p.upcasts)
+		definition["upcasts"] = p.upcasts.describe()
 	}
 	if len(p.types) > 0 {
 		events := map[string]any{}
@@ -228,19 +176,16 @@ func define(p *Projection) (string, error) {
 		}
 		definition["events"] = events
 	}
-	return canonicalJSON(definition), nil
+	return canonicalJSON(definition)
 }
 
-// describer writes rules in canonical form. Its environment compiles their expressions.
-type describer struct{ env *environment }
-
-// describeRules returns the rules and the computed fields of a source in canonical form.
-func (d describer) describeRules(s *source) map[string]any {
+// describe returns the rules and the computed fields of a source in canonical form.
+func (from *source) describe() map[string]any {
 	on := map[string]any{}
-	for eventType, rules := range s.on {
+	for eventType, rules := range from.on {
 		described := make([]any, len(rules))
 		for i, h := range rules {
-			described[i] = d.describe(h)
+			described[i] = h.describe()
 		}
 		on[eventType] = described
 		if len(rules) == 1 {
@@ -248,27 +193,28 @@ func (d describer) describeRules(s *source) map[string]any {
 		}
 	}
 	described := map[string]any{"on": on}
-	if len(s.compute) > 0 {
-		described["compute"] = d.describeComputed(s.compute)
+	if len(from.compute) > 0 {
+		values := map[string]any{}
+		for i := range from.compute {
+			values[from.compute[i].path.canonical()] = from.compute[i].value.canonical
+		}
+		described["compute"] = values
 	}
 	return described
 }
 
-// path returns the path of an operation in canonical form.
-func (d describer) path(p fieldPath) string { return p.text(d.source) }
-
 // describe returns a rule in canonical form.
-func (d describer) describe(h *handler) map[string]any {
+func (h *handler) describe() map[string]any {
 	described := map[string]any{}
 	if h.when != nil {
-		described[wordWhen] = d.source(h.when)
+		described[wordWhen] = h.when.canonical
 	}
 	if h.delete {
 		described[wordDelete] = true
 	}
 	for i := range h.operations {
 		o := &h.operations[i]
-		path := d.path(o.path)
+		path := o.path.canonical()
 		if o.op == opUnset {
 			paths, _ := described[string(opUnset)].([]string)
 			paths = append(paths, path)
@@ -281,21 +227,12 @@ func (d describer) describe(h *handler) map[string]any {
 			values = map[string]any{}
 			described[string(o.op)] = values
 		}
-		values[path] = d.source(o.value)
+		values[path] = o.value.canonical
 		if o.form != nil {
-			values[path] = o.form.describe(d.source(o.value))
+			values[path] = o.form.describe(o.value.canonical)
 		}
 	}
 	return described
-}
-
-// describeComputed returns computed fields in canonical form.
-func (d describer) describeComputed(c computedFields) map[string]any {
-	values := map[string]any{}
-	for i := range c {
-		values[d.path(c[i].path)] = d.source(c[i].value)
-	}
-	return values
 }
 
 // canonicalJSON writes a value with sorted keys and without spaces.

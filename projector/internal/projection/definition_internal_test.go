@@ -1,22 +1,9 @@
 package projection
 
-import (
-	"encoding/json"
-	"testing"
-)
+import "testing"
 
 // Redefine returns the definition of a projection that [Compile] made, written again.
-func Redefine(p *Projection) string {
-	var d storedDefinition
-	if err := json.Unmarshal([]byte(p.definition), &d); err != nil {
-		panic(err)
-	}
-	again, err := d.compile()
-	if err != nil {
-		panic(err)
-	}
-	return again.definition
-}
+func Redefine(p *Projection) string { return define(p) }
 
 func TestCollapse(t *testing.T) {
 	t.Parallel()

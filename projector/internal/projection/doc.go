@@ -121,7 +121,7 @@
 //	messages      problem, syntax, remedy; advice of projector check
 //	definitions   definition, source
 //	CEL           environment, expression, absent; view, values, opaque, order, encode
-//	functions     function, call; arithmetic, numbers, equality, membership, reduce, times
+//	functions     function, call; arithmetic, numbers, equality, reduce, times
 //	limits        meter, cost, bound
 //	folds         projection, fold, handler, operation, state, equalvalues, accumulator, trace,
 //	              errors; the documents are those of package fold

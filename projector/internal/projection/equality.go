@@ -122,41 +122,82 @@ func contains(within, v ref.Val, m *meter) ref.Val {
 	return noOverload(celop.In, v, within)
 }
 
-// equality is == or != by [sameValue].
-type equality struct {
-	interpreter.InterpretableCall
-	left, right interpreter.InterpretableV2
-	negated     bool
-}
-
-// numericEquality replaces == and != in a program's plan.
-func numericEquality(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+// exactComparisons replaces the operators in, == and != in a program's plan by [sameValue]. For in,
+// CEL would look the value up in a Go map, which panics for an ObjectId, a UUID and a Decimal128.
+func exactComparisons(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := node.(interpreter.InterpretableCall)
-	if !ok || call.Function() != celop.Equals && call.Function() != celop.NotEquals {
+	if !ok {
 		return node, nil
 	}
-	args := call.Args()
-	return &equality{call, args[0], args[1], call.Function() == celop.NotEquals}, nil
+	switch call.Function() {
+	case celop.Equals:
+		return comparing(call, func(a, b ref.Val, m *meter) ref.Val { return types.Bool(sameValue(a, b, m)) }), nil
+	case celop.NotEquals:
+		return comparing(call, func(a, b ref.Val, m *meter) ref.Val { return types.Bool(!sameValue(a, b, m)) }), nil
+	case celop.In:
+		left, right := call.Args()[0], call.Args()[1]
+		if texts := constantTexts(right); texts != nil {
+			return amongTexts(left, texts, node), nil
+		}
+		return comparing(call, func(a, b ref.Val, m *meter) ref.Val { return contains(b, a, m) }), nil
+	}
+	return node, nil
 }
 
-// Exec is called by the program.
-func (e *equality) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	a := e.left.Exec(frame)
-	if types.IsUnknownOrError(a) {
-		return a
-	}
-	b := e.right.Exec(frame)
-	if types.IsUnknownOrError(b) {
-		return b
-	}
-	result := types.Bool(sameValue(a, b, meterOf(frame)) != e.negated)
-	if costs := frame.CostTracker(); costs != nil {
-		costs.EvalBinary(frame, e.ID(), e, a, b, result)
-	}
-	return result
+// comparing plans a call with two operands, whose result apply computes.
+func comparing(call interpreter.InterpretableCall, apply func(a, b ref.Val, m *meter) ref.Val) *planned {
+	left, right := call.Args()[0], call.Args()[1]
+	return &planned{call, func(frame *interpreter.ExecutionFrame) ref.Val {
+		a := left.Exec(frame)
+		if types.IsUnknownOrError(a) {
+			return a
+		}
+		b := right.Exec(frame)
+		if types.IsUnknownOrError(b) {
+			return b
+		}
+		result := apply(a, b, meterOf(frame))
+		if costs := frame.CostTracker(); costs != nil {
+			costs.EvalBinary(frame, call.ID(), call, a, b, result)
+		}
+		return result
+	}}
 }
 
-// Eval is Exec on variables alone.
-func (e *equality) Eval(vars interpreter.Activation) ref.Val {
-	return interpreter.EvalActivation(vars, e.Exec)
+// constantTexts returns the elements of a constant list of texts; nil for any other operand.
+func constantTexts(node interpreter.InterpretableV2) map[types.String]bool {
+	constant, ok := node.(interpreter.InterpretableConst)
+	if !ok {
+		return nil
+	}
+	list, ok := constant.Value().(traits.Lister)
+	if !ok {
+		return nil
+	}
+	texts := map[types.String]bool{}
+	for _, element := range elementsOf(list) {
+		text, ok := element.(types.String)
+		if !ok {
+			return nil
+		}
+		texts[text] = true
+	}
+	return texts
+}
+
+// amongTexts plans a search among constant texts. A text that is longer than all of them is not
+// hashed.
+func amongTexts(left interpreter.InterpretableV2, texts map[types.String]bool, node interpreter.InterpretableV2) *planned {
+	longest := 0
+	for text := range texts {
+		longest = max(longest, len(text))
+	}
+	return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
+		v := left.Exec(frame)
+		if types.IsUnknownOrError(v) {
+			return v
+		}
+		text, ok := v.(types.String)
+		return types.Bool(ok && len(text) <= longest && texts[text])
+	}}
 }

@@ -19,8 +19,9 @@ const maxExpression = 16 << 10
 type expression struct {
 	source  string
 	program cel.Program
-	// checked is an input of the definition.
 	checked *ast.AST
+	// canonical is the source in definitions: without comments and unnecessary spaces.
+	canonical string
 }
 
 // resultKind says which results an expression may have.
@@ -75,7 +76,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	}
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
-		cel.CustomDecoratorV2(lenientState(env.state...)), cel.CustomDecoratorV2(numericEquality), cel.CustomDecoratorV2(exactMembership),
+		cel.CustomDecoratorV2(lenientState(env.state...)), cel.CustomDecoratorV2(exactComparisons),
 		cel.CustomDecoratorV2(tableCalls), cel.CustomDecoratorV2(growingResults), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
 		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
 	}
@@ -86,8 +87,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	if err != nil {
 		return nil, []issue{{line: 1, message: env.clean(err.Error())}}
 	}
-	x := &expression{source: source, program: program, checked: checked.NativeRep()}
-	return x, nil
+	return &expression{source: source, program: program, checked: checked.NativeRep(), canonical: canonical(env, source, checked)}, nil
 }
 
 // planned is a node of a program's plan for which exec computes the result. It is not an

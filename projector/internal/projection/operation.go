@@ -70,9 +70,9 @@ func (o *operation) commutes(other *operation) bool {
 	return o.canonical() != other.canonical()
 }
 
-// canonical returns the operator and the path, without unnecessary spaces.
+// canonical returns the operator and the path in canonical form.
 func (o *operation) canonical() string {
-	return string(o.op) + " " + o.path.text(func(x *expression) string { return collapse(x.source) })
+	return string(o.op) + " " + o.path.canonical()
 }
 
 // apply carries the operation out on d, at the path for the event.

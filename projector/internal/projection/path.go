@@ -42,6 +42,11 @@ func (p fieldPath) String() string {
 	return p.text(func(x *expression) string { return x.source })
 }
 
+// canonical returns the path with its expressions in canonical form.
+func (p fieldPath) canonical() string {
+	return p.text(func(x *expression) string { return x.canonical })
+}
+
 // text returns the path with the expressions in the given form.
 func (p fieldPath) text(source func(*expression) string) string {
 	var b strings.Builder

@@ -3,19 +3,24 @@ package projection
 import (
 	"strings"
 
+	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 )
 
-// source returns an expression's source without comments and unnecessary spaces. If the result
-// does not compile to the same expression, source returns it unchanged.
-func (d describer) source(x *expression) string {
-	collapsed := collapse(x.source)
-	if collapsed == x.source {
-		return collapsed
+// canonical returns an expression's source without comments and unnecessary spaces. If the result
+// does not compile to the same expression, canonical returns the source unchanged.
+func canonical(env *environment, source string, checked *cel.Ast) string {
+	collapsed := collapse(source)
+	if collapsed == source {
+		return source
 	}
-	again, issues := compile(d.env, collapsed, anyValue)
-	if issues != nil || !ast.EquivExpr(x.checked.Expr(), again.checked.Expr(), ast.EquivReferences(x.checked.ReferenceMap(), again.checked.ReferenceMap())) {
-		return x.source
+	compiled, issues := env.compile(collapsed)
+	if issues.Err() != nil {
+		return source
+	}
+	x, again := checked.NativeRep(), compiled.NativeRep()
+	if !ast.EquivExpr(x.Expr(), again.Expr(), ast.EquivReferences(x.ReferenceMap(), again.ReferenceMap())) {
+		return source
 	}
 	return collapsed
 }

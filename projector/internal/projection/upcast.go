@@ -261,18 +261,18 @@ func (l *loader) checkGaps() {
 	}
 }
 
-// describeUpcasts returns upcasts in canonical form.
-func (d describer) describeUpcasts(u upcasts) map[string]any {
+// describe returns upcasts in canonical form.
+func (u upcasts) describe() map[string]any {
 	described := map[string]any{}
 	for eventType, steps := range u {
 		list := make([]any, len(steps))
 		for i, step := range steps {
 			m := map[string]any{}
 			if step.when != nil {
-				m[wordWhen] = d.source(step.when)
+				m[wordWhen] = step.when.canonical
 			}
 			if step.payload != nil {
-				m[upcastPayload] = d.source(step.payload)
+				m[upcastPayload] = step.payload.canonical
 			}
 			if step.to != "" {
 				m[upcastType] = step.to

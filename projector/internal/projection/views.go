@@ -355,34 +355,22 @@ func (from *source) fields() []string {
 	return sortedKeys(all)
 }
 
-// describeView adds the sources and totals of a view to its definition.
-func (d describer) describeView(p *Projection, definition map[string]any) error {
-	sources := make([]any, len(p.sources))
-	for i := range p.sources {
-		s := &p.sources[i]
-		described := d.describeRules(s)
-		described["aggregateType"] = s.aggregateType
-		if err := s.contribution.describe(described); err != nil {
-			return err
-		}
-		sources[i] = described
+// describeSources returns the sources of a view in canonical form.
+func describeSources(sources []source) []any {
+	described := make([]any, len(sources))
+	for i, s := range slices.SortedFunc(slices.Values(sources), func(a, b source) int { return strings.Compare(a.aggregateType, b.aggregateType) }) {
+		one := s.describe()
+		one["aggregateType"] = s.aggregateType
+		s.contribution.describe(one)
+		described[i] = one
 	}
-	slices.SortFunc(sources, func(a, b any) int {
-		return strings.Compare(a.(map[string]any)["aggregateType"].(string), b.(map[string]any)["aggregateType"].(string))
-	})
-	definition["from"] = sources
-	return nil
+	return described
 }
 
-func (c *contribution) describe(described map[string]any) error {
-	env, err := ofView()
-	if err != nil {
-		return err
-	}
-	d := describer{env: env}
-	described["key"] = d.source(c.key)
+func (c *contribution) describe(described map[string]any) {
+	described["key"] = c.key.canonical
 	if c.each != nil {
-		described["each"] = d.source(c.each)
+		described["each"] = c.each.canonical
 	}
 	if c.as != "" {
 		described["as"] = c.as
@@ -391,21 +379,20 @@ func (c *contribution) describe(described map[string]any) error {
 		described["keep"] = keepFields
 	}
 	if len(c.totals) == 0 {
-		return nil
+		return
 	}
 	totals := map[string]any{}
 	for _, t := range c.totals {
 		one := map[string]any{string(t.Kind): true}
 		if t.value != nil {
-			one[string(t.Kind)] = d.source(t.value)
+			one[string(t.Kind)] = t.value.canonical
 		}
 		if t.where != nil {
-			one["where"] = d.source(t.where)
+			one["where"] = t.where.canonical
 		}
 		totals[t.Name] = one
 	}
 	described["totals"] = totals
-	return nil
 }
 
 // givesFieldsAlone reports whether a document has the fields of one part only: that of the
@@ -415,7 +402,7 @@ func givesFieldsAlone(sources []source) bool {
 	for i := range sources {
 		if c := sources[i].contribution; c.fields {
 			kept++
-			if c.each != nil || c.key == nil || collapse(c.key.source) != varAggregateID {
+			if c.each != nil || c.key == nil || c.key.canonical != varAggregateID {
 				return false
 			}
 		}
