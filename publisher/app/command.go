@@ -14,8 +14,8 @@ import (
 )
 
 // commands are all commands of the program. A command is a struct of its flags and
-// arguments that implements command; each has a file of its own. A group of commands is a
-// struct whose fields are commands.
+// arguments that implements runner or, if it always uses the stores, storesRunner. A group of
+// commands is a struct whose fields are commands.
 type commands struct {
 	Run        runCommand         `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
 	Check      checkCommand       `cmd:"" help:"Check what the publisher needs: rights, indexes, the topic's properties, the oplog, a sample of events, clocks. It prints a line for each: ok, warning or failed, with its remedy. It changes nothing. Exits with status 1 if a line has failed."`
@@ -26,11 +26,9 @@ type commands struct {
 	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
-// command is a command of the program. It implements runner or, if it always uses the stores,
-// storesRunner. An error is printed as one line, and the process exits with status 1.
-type command interface {
-	// validate reports every problem of the settings that the command uses. It accepts
-	// missing or wrong values of the other settings.
+// validator is a command that uses more settings than those of the stores. validate reports
+// every problem of the settings that the command uses, and accepts wrong values of the others.
+type validator interface {
 	validate(c *config.Config) error
 }
 
@@ -53,8 +51,9 @@ type environment struct {
 }
 
 // run runs a command. If that always uses the stores, run opens them before, and checks that
-// MongoDB answers. Unlike the service it fails at once if a store does not answer.
-func (e *environment) run(ctx context.Context, c command) error {
+// MongoDB answers. Unlike the service it fails at once if a store does not answer. The error is
+// printed as one line, and the process exits with status 1.
+func (e *environment) run(ctx context.Context, c any) error {
 	using, uses := c.(storesRunner)
 	if !uses {
 		return c.(runner).run(ctx, e)
@@ -91,8 +90,11 @@ type program struct {
 
 // CheckFor implements [cli.Selective].
 func (p *program) CheckFor(chosen any) error {
-	if c, ok := chosen.(command); ok {
+	switch c := chosen.(type) {
+	case validator:
 		return c.validate(&p.Config)
+	case storesRunner:
+		return p.MongoDB.Check()
 	}
 	return nil // a group without its command, which is reported
 }
@@ -121,9 +123,8 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	if err != nil {
 		return cli.Program{}, err
 	}
-	c, _ := chosen.Command.(command)
 	program, out := cli.Program{Variables: chosen.Variables, Result: cli.NewResult(stdout)}, stdout
-	if _, service := c.(*runCommand); !service {
+	if _, service := chosen.Command.(*runCommand); !service {
 		// Only the command's result goes to stdout.
 		program.Command, out = chosen.Path, stderr
 	}
@@ -134,6 +135,6 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	}
 	program.Logger = o.Logger
 	e := &environment{path: chosen.Path, options: o, stdin: cli.Terminal(os.Stdin), stdout: program.Result, stderr: stderr}
-	program.Run = func(ctx context.Context) error { return e.run(ctx, c) }
+	program.Run = func(ctx context.Context) error { return e.run(ctx, chosen.Command) }
 	return program, nil
 }

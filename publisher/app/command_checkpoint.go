@@ -28,8 +28,6 @@ type checkpointCommands struct {
 
 type checkpointShowCommand struct{ cli.Output }
 
-func (*checkpointShowCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
-
 func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	stream := e.options.Config.Stream.Name
 	read, err := readCheckpoint(ctx, s, e.options.Config)
@@ -129,8 +127,6 @@ type checkpointResetCommand struct {
 func (c *checkpointResetCommand) Validate() error {
 	return c.RequireWhy("give the reason, because removing the position skips events or publishes them again")
 }
-
-func (*checkpointResetCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *checkpointResetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	return moveCheckpoint(ctx, e, s, c.Change, "remove the position of checkpoint %s (%s): the next term starts at PENSTOCK_START, which is "+e.options.Config.Stream.Start+" for this command", checkpoint.Position{})

@@ -8,12 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
@@ -65,41 +62,10 @@ func (e *environment) quarantine(s *stores) *quarantine.Records {
 	return quarantine.NewRecords(s.state, e.options.Config.Stream.Name)
 }
 
-// quarantineView is a record as the commands print it.
-type quarantineView struct {
-	Document    string       `json:"document"`
-	Reason      event.Reason `json:"reason"`
-	Field       string       `json:"field,omitempty"`
-	Detail      string       `json:"detail"`
-	AggregateID string       `json:"aggregateId,omitempty"`
-	EventID     *int64       `json:"eventId,omitempty"`
-	FirstSeen   time.Time    `json:"firstSeenAt"`
-	LastSeen    time.Time    `json:"lastSeenAt"`
-	Seen        int64        `json:"seen"`
-	Epoch       int64        `json:"epoch"`
-	// Event is the document in relaxed Extended JSON; only the command show sets it.
-	Event string `json:"event,omitempty"`
-}
-
-func viewRecord(r quarantine.Record) quarantineView {
-	v := quarantineView{
-		Document: quarantine.DocumentText(r.DocumentID), Reason: r.Reason, Field: r.Field, Detail: r.Detail,
-		AggregateID: r.AggregateID, EventID: r.EventID, FirstSeen: r.FirstSeen, LastSeen: r.LastSeen, Seen: r.Seen, Epoch: r.Epoch,
-	}
-	if r.Event != nil {
-		if text, err := bson.MarshalExtJSON(r.Event, false, false); err == nil {
-			v.Event = string(text)
-		}
-	}
-	return v
-}
-
 type quarantineListCommand struct {
 	quarantineFilter
 	cli.Output
 }
-
-func (*quarantineListCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *quarantineListCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
@@ -107,40 +73,34 @@ func (c *quarantineListCommand) runOn(ctx context.Context, e *environment, s *st
 	if err != nil {
 		return err
 	}
-	views := make([]quarantineView, len(found))
-	for i, r := range found {
-		views[i] = viewRecord(r)
-	}
-	if len(views) == 0 {
+	if len(found) == 0 {
 		fmt.Fprintln(e.stderr, "no events in the quarantine")
 	}
 	now := time.Now()
-	return cli.List(e.stdout, c.Output, views, func(v quarantineView) []cli.Field {
+	return cli.List(e.stdout, c.Output, found, func(r quarantine.Record) []cli.Field {
 		return []cli.Field{
-			{Name: "document", Text: v.Document},
-			{Name: "aggregate", Text: v.AggregateID},
-			{Name: "event", Text: eventText(v)},
-			{Name: "reason", Text: string(v.Reason)},
-			{Name: "field", Text: v.Field},
-			{Name: "age", Text: cli.Age(now, v.FirstSeen)},
-			{Name: "detail", Text: v.Detail},
+			{Name: "document", Text: r.Document},
+			{Name: "aggregate", Text: r.AggregateID},
+			{Name: "event", Text: eventText(r)},
+			{Name: "reason", Text: string(r.Reason)},
+			{Name: "field", Text: r.Field},
+			{Name: "age", Text: cli.Age(now, r.FirstSeen)},
+			{Name: "detail", Text: r.Detail},
 		}
 	})
 }
 
-func eventText(v quarantineView) string {
-	if v.EventID == nil {
+func eventText(r quarantine.Record) string {
+	if r.EventID == nil {
 		return ""
 	}
-	return strconv.FormatInt(*v.EventID, 10)
+	return strconv.FormatInt(*r.EventID, 10)
 }
 
 type quarantineShowCommand struct {
 	cli.Output
 	Document string `arg:"" help:"The _id of the event in the event store, as the list shows it."`
 }
-
-func (*quarantineShowCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
@@ -151,18 +111,18 @@ func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *st
 	if len(found) == 0 {
 		return fmt.Errorf("event %q is not in the quarantine: see \"publisher quarantine list\"", c.Document)
 	}
-	v := viewRecord(found[0])
-	return cli.Show(e.stdout, c.Output, v, []cli.Field{
-		{Name: "document", Text: v.Document},
-		{Name: "aggregate", Text: v.AggregateID},
-		{Name: "event id", Text: eventText(v)},
-		{Name: "reason", Text: string(v.Reason)},
-		{Name: "field", Text: v.Field},
-		{Name: "detail", Text: v.Detail},
-		{Name: "first seen", Text: cli.Time(v.FirstSeen)},
-		{Name: "last seen", Text: cli.Time(v.LastSeen)},
-		{Name: "read", Text: strconv.FormatInt(v.Seen, 10) + " times"},
-		{Name: "event", Text: v.Event},
+	r := found[0]
+	return cli.Show(e.stdout, c.Output, r, []cli.Field{
+		{Name: "document", Text: r.Document},
+		{Name: "aggregate", Text: r.AggregateID},
+		{Name: "event id", Text: eventText(r)},
+		{Name: "reason", Text: string(r.Reason)},
+		{Name: "field", Text: r.Field},
+		{Name: "detail", Text: r.Detail},
+		{Name: "first seen", Text: cli.Time(r.FirstSeen)},
+		{Name: "last seen", Text: cli.Time(r.LastSeen)},
+		{Name: "read", Text: strconv.FormatInt(r.Seen, 10) + " times"},
+		{Name: "event", Text: r.Event},
 	})
 }
 
@@ -175,8 +135,6 @@ type quarantineDiscardCommand struct {
 func (c *quarantineDiscardCommand) Validate() error {
 	return errors.Join(c.quarantineFilter.Validate(), c.RequireWhy("give the reason, because metrics and alerts no longer count discarded events"))
 }
-
-func (*quarantineDiscardCommand) validate(c *config.Config) error { return c.MongoDB.Check() }
 
 func (c *quarantineDiscardCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
@@ -205,7 +163,7 @@ func examples(records []quarantine.Record) string {
 			parts = append(parts, "…")
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s, %s", quarantine.DocumentText(r.DocumentID), r.Reason))
+		parts = append(parts, fmt.Sprintf("%s, %s", r.Document, r.Reason))
 	}
 	return strings.Join(parts, "; ")
 }

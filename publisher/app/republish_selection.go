@@ -112,7 +112,7 @@ func chooseRecords(ctx context.Context, events *mongo.Collection, reader *event.
 		case err != nil:
 			return chosen, err
 		case why != nil:
-			chosen.unsent = append(chosen.unsent, unsent{quarantine.DocumentText(record.DocumentID), record.AggregateID, why.Error()})
+			chosen.unsent = append(chosen.unsent, unsent{record.Document, record.AggregateID, why.Error()})
 		default:
 			good = append(good, healed{record, ev.Keys})
 		}
@@ -151,7 +151,7 @@ func readAgain(ctx context.Context, events *mongo.Collection, reader *event.Read
 		return ev, fmt.Errorf("%w: if a corrected event was inserted instead, it was published like any other, and this record can be discarded", quarantine.ErrGone), nil
 	}
 	if err != nil {
-		return ev, nil, fmt.Errorf("read event %s of %s: %w", quarantine.DocumentText(record.DocumentID), events.Name(), mongox.Explain(reading, err))
+		return ev, nil, fmt.Errorf("read event %s of %s: %w", record.Document, events.Name(), mongox.Explain(reading, err))
 	}
 	ev, why = reader.Read(document)
 	return ev, why, nil

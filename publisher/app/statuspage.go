@@ -143,7 +143,7 @@ func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, erro
 			continue // the row of this reason exists
 		}
 		counts[r.Reason] = 0
-		example := "document " + quarantine.DocumentText(r.DocumentID)
+		example := "document " + r.Document
 		if r.AggregateID != "" && r.EventID != nil {
 			example = fmt.Sprintf("%s, event %d", r.AggregateID, *r.EventID)
 		}

@@ -23,21 +23,24 @@ const listTimeout = 30 * time.Second
 
 // Record is an event in the quarantine, as an operator sees it.
 type Record struct {
-	// DocumentID is the event's _id in the store; null if it had none.
-	DocumentID bson.RawValue `bson:"-"`
-	Reason     event.Reason  `bson:"reason"`
-	Field      string        `bson:"field"`
-	Detail     string        `bson:"detail"`
+	// DocumentID is the event's _id in the store; null if it had none. Document is its text, in
+	// the format of [DocumentText].
+	DocumentID bson.RawValue `bson:"-" json:"-"`
+	Document   string        `bson:"-" json:"document"`
+	Reason     event.Reason  `bson:"reason" json:"reason"`
+	Field      string        `bson:"field" json:"field,omitempty"`
+	Detail     string        `bson:"detail" json:"detail"`
 	// AggregateID and EventID are empty and nil if they could not be read.
-	AggregateID string `bson:"aggregateId"`
-	EventID     *int64 `bson:"eventId"`
-	// Event is the whole document; nil if it was omitted or not requested.
-	Event     bson.Raw  `bson:"event"`
-	Epoch     int64     `bson:"epoch"`
-	FirstSeen time.Time `bson:"firstSeen"`
-	LastSeen  time.Time `bson:"lastSeen"`
+	AggregateID string    `bson:"aggregateId" json:"aggregateId,omitempty"`
+	EventID     *int64    `bson:"eventId" json:"eventId,omitempty"`
+	FirstSeen   time.Time `bson:"firstSeen" json:"firstSeenAt"`
+	LastSeen    time.Time `bson:"lastSeen" json:"lastSeenAt"`
 	// Seen counts how often the event was read.
-	Seen int64 `bson:"seen"`
+	Seen  int64 `bson:"seen" json:"seen"`
+	Epoch int64 `bson:"epoch" json:"epoch"`
+	// Event is the whole document in relaxed Extended JSON; empty if it was omitted or not
+	// requested.
+	Event string `bson:"-" json:"event,omitempty"`
 }
 
 // stored is a record in the collection.
@@ -45,6 +48,7 @@ type stored struct {
 	ID struct {
 		Document bson.RawValue `bson:"document"`
 	} `bson:"_id"`
+	Whole  bson.Raw `bson:"event"`
 	Record `bson:",inline"`
 }
 
@@ -115,10 +119,13 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 			unreadable.Add(slices.Clone(cursor.Current), err)
 			continue
 		}
-		if f.Document != "" && DocumentText(s.ID.Document) != f.Document {
+		s.DocumentID, s.Document = s.ID.Document, DocumentText(s.ID.Document)
+		if f.Document != "" && s.Document != f.Document {
 			continue
 		}
-		s.DocumentID = s.ID.Document
+		if text, err := bson.MarshalExtJSON(s.Whole, false, false); s.Whole != nil && err == nil {
+			s.Event = string(text)
+		}
 		records = append(records, s.Record)
 	}
 	if err := cursor.Err(); err != nil {
