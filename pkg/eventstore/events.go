@@ -38,30 +38,42 @@ type Cursor interface {
 // [ErrIndex] if the index is missing. The cursor is nil if the range is empty because the
 // collection does not exist, or because until does not come after from.
 func (r *Reader) Open(ctx context.Context, from, until Position, since bson.Timestamp) (Cursor, error) {
-	cursor, session, err := r.find(ctx, from, until, since, nil)
-	if cursor == nil || err != nil {
+	found, err := r.find(ctx, from, until, since, nil)
+	if found == nil || err != nil {
 		return nil, err
 	}
-	return &driverCursor{cursor: cursor, session: session}, nil
+	return &driverCursor{found}, nil
 }
 
-// find opens a query on the index; both results are nil if the range is empty.
-func (r *Reader) find(ctx context.Context, from, until Position, since bson.Timestamp, projection bson.D) (*mongo.Cursor, *mongo.Session, error) {
+// query is an open query on the index, in a session of its own.
+type query struct {
+	cursor  *mongo.Cursor
+	session *mongo.Session
+}
+
+// Close ends the server's cursor and the session.
+func (q *query) Close(ctx context.Context) error {
+	defer q.session.EndSession(ctx)
+	return q.cursor.Close(ctx)
+}
+
+// find opens a query; nil if the range is empty.
+func (r *Reader) find(ctx context.Context, from, until Position, since bson.Timestamp, projection bson.D) (*query, error) {
 	index, exists, err := r.index(ctx)
 	if err != nil || !exists {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := r.LearnIDs(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	session, err := r.events.Database().Client().StartSession()
 	if err != nil {
-		return nil, nil, fmt.Errorf("start session: %w", err)
+		return nil, fmt.Errorf("start session: %w", err)
 	}
 	if !since.IsZero() {
 		if err := session.AdvanceOperationTime(&since); err != nil {
 			session.EndSession(context.WithoutCancel(ctx))
-			return nil, nil, fmt.Errorf("advance session: %w", err)
+			return nil, fmt.Errorf("advance session: %w", err)
 		}
 	}
 	opts := options.Find().SetSort(r.keys()).SetHint(index).SetBatchSize(batchSize)
@@ -78,11 +90,11 @@ func (r *Reader) find(ctx context.Context, from, until Position, since bson.Time
 	if err != nil {
 		session.EndSession(context.WithoutCancel(ctx))
 		if mongox.HasCode(err, codeNothingBetween) {
-			return nil, nil, nil
+			return nil, nil
 		}
-		return nil, nil, fmt.Errorf("scan %s: %w", r.name(), err)
+		return nil, fmt.Errorf("scan %s: %w", r.name(), err)
 	}
-	return cursor, session, nil
+	return &query{cursor, session}, nil
 }
 
 // Position is the place of a document in the index. ok is false for a document with an
@@ -116,10 +128,7 @@ func valueOrNull(v bson.RawValue) any {
 }
 
 // driverCursor divides the driver's cursor into pages.
-type driverCursor struct {
-	cursor  *mongo.Cursor
-	session *mongo.Session
-}
+type driverCursor struct{ *query }
 
 // Next gives the rest of the driver's batch, up to the bounds of a page. It asks the server
 // only if the batch is used up.
@@ -141,10 +150,4 @@ func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 	return nil, ErrEnd
-}
-
-// Close ends the server's cursor and the session.
-func (d *driverCursor) Close(ctx context.Context) error {
-	defer d.session.EndSession(ctx)
-	return d.cursor.Close(ctx)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Head summarizes the events of an aggregate.
@@ -31,11 +30,11 @@ type Head struct {
 // If the collection's collation takes different ids as equal, an aggregate can have several
 // heads. Each event is counted in exactly one of them.
 func (r *Reader) Heads(ctx context.Context, from, until Position, since bson.Timestamp) (*HeadCursor, error) {
-	cursor, session, err := r.find(ctx, from, until, since, r.keyProjection())
-	if cursor == nil || err != nil {
+	found, err := r.find(ctx, from, until, since, r.keyProjection())
+	if found == nil || err != nil {
 		return nil, err
 	}
-	return &HeadCursor{reader: r, cursor: cursor, session: session}, nil
+	return &HeadCursor{query: found, reader: r}, nil
 }
 
 // keyProjection leaves only the fields of the index.
@@ -46,9 +45,9 @@ func (r *Reader) keyProjection() bson.D {
 // HeadCursor reads the heads of one range: it folds index keys into heads. Only one goroutine
 // may use it.
 type HeadCursor struct {
-	reader  *Reader
-	cursor  *mongo.Cursor
-	session *mongo.Session
+	*query
+
+	reader *Reader
 	// head is the aggregate that is being read; it is valid if Events is not 0.
 	head  Head
 	ended bool
@@ -105,10 +104,4 @@ func (c *HeadCursor) add(key bson.Raw) (done Head, ok bool) {
 		Events:         1,
 	}
 	return done, ok
-}
-
-// Close ends the server's cursor and the session.
-func (c *HeadCursor) Close(ctx context.Context) error {
-	defer c.session.EndSession(ctx)
-	return c.cursor.Close(ctx)
 }
