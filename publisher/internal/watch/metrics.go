@@ -46,7 +46,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			"How far the change stream is behind although it has read everything: in a sharded cluster it waits until every shard has written or made its next no-op entry (periodicNoopIntervalSecs). Below 2 on a replica set; 0 while the stream catches up, because that is lag."),
 	}
 	obs.GaugeFunc(registerer, "penstock_publisher_stream_lag_seconds",
-		"How far the change stream is read behind the event store. It grows while the stream is silent, and is 0 on a process that does not lead.", func() float64 { return m.lag(time.Now()).Seconds() })
+		"How far the change stream is read behind the event store. It grows while the stream is silent, and is 0 on a process that does not lead.", func() float64 { return m.Lag().Seconds() })
 	return m
 }
 
@@ -75,7 +75,13 @@ func (m *Metrics) upTo(t time.Time) { m.current.Store(t.UnixNano()) }
 
 // Lag returns how far the stream is read behind the event store; 0 on a process that does
 // not lead.
-func (m *Metrics) Lag() time.Duration { return m.lag(time.Now()) }
+func (m *Metrics) Lag() time.Duration {
+	current := m.current.Load()
+	if current == 0 {
+		return 0
+	}
+	return max(0, time.Since(time.Unix(0, current)))
+}
 
 func (m *Metrics) setCaughtUp(caughtUp bool) {
 	value := 0.0
@@ -83,12 +89,4 @@ func (m *Metrics) setCaughtUp(caughtUp bool) {
 		value = 1
 	}
 	m.caughtUp.Set(value)
-}
-
-func (m *Metrics) lag(now time.Time) time.Duration {
-	current := m.current.Load()
-	if current == 0 {
-		return 0
-	}
-	return max(0, now.Sub(time.Unix(0, current)))
 }

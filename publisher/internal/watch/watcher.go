@@ -155,7 +155,7 @@ func (w *Watcher) beat(ctx context.Context, progress *progress) {
 			w.options.Beat()
 		}
 		if is := progress.caughtUp(now); is != caughtUp {
-			w.report(is, now.Sub(since), now)
+			w.report(is, now.Sub(since))
 			since, caughtUp = now, is
 		}
 	})
@@ -163,9 +163,9 @@ func (w *Watcher) beat(ctx context.Context, progress *progress) {
 
 // report logs and records that the stream has caught up, after the given time, or has
 // fallen behind.
-func (w *Watcher) report(caughtUp bool, after time.Duration, now time.Time) {
+func (w *Watcher) report(caughtUp bool, after time.Duration) {
 	w.options.Metrics.setCaughtUp(caughtUp)
-	lag := w.options.Metrics.lag(now).Round(time.Millisecond)
+	lag := w.options.Metrics.Lag().Round(time.Millisecond)
 	if caughtUp {
 		w.options.Logger.Info().Stringer("lag", lag).Stringer("took", after.Round(time.Second)).Msg("change stream has caught up")
 		return
