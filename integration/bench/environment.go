@@ -208,7 +208,7 @@ func (e *environment) settled(n int) int {
 // check compares all read models with the workload's own fold, because the speed of wrong
 // results is meaningless.
 func (e *environment) check(ctx context.Context, w *workload.Workload, until map[string]int64) error {
-	report, err := verify.ReadModels(ctx, e.store, e.client.Database(harness.ReadModelsDatabase), w.Oracle, verify.Options{Until: until})
+	report, err := verify.ReadModels(ctx, e.store, e.client.Database(harness.ReadModelsDatabase), w.Oracle, until)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ var shared = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	suite.node, err = node.Start(ctx, node.Options{Tools: tools, Pause: filepath.Join(tools, "pause"), Dir: dir, Control: suite.control})
+	suite.node, err = node.Start(ctx, node.Options{Tools: tools, Dir: dir, Control: suite.control})
 	if err != nil {
 		return err
 	}

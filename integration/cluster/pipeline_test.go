@@ -138,7 +138,7 @@ func (p *pipeline) verify() {
 	defer standstill.Stop()
 	for highest := -1; ; {
 		begun := time.Now()
-		report, err := verify.ReadModels(p.t.Context(), p.store(), p.readModels(), p.workload.Oracle, verify.Options{})
+		report, err := verify.ReadModels(p.t.Context(), p.store(), p.readModels(), p.workload.Oracle, nil)
 		switch {
 		case err != nil:
 			report = new(verify.Report)

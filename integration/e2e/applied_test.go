@@ -33,7 +33,7 @@ func TestReadYourWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(appliedProjections), Collections: []string{"counts"}},
+	s := newScenarioOn(t, &workload.Workload{Projections: []byte(appliedProjections), Collections: []string{"counts"}},
 		harness.TopicOptions{}, "PENSTOCK_QUERY_ADDRESS="+address)
 	s.start(1, 1)
 	client := applied.Client{BaseURL: "http://" + address}

@@ -157,7 +157,7 @@ func TestLargestEventsDoNotStopTheProjector(t *testing.T) {
 	inParallel(t)
 	const aggregates, size = 24, 12_000_000
 	needsStandIns(t, "uploads 288 MB")
-	s := newScenarioOn(t, &workload.Workload{Name: "large", Collections: []string{"large"}, Projections: []byte(`
+	s := newScenarioOn(t, &workload.Workload{Collections: []string{"large"}, Projections: []byte(`
 projections:
   - name: large
     collection: large

@@ -73,7 +73,7 @@ func TestBombsParkOnlyTheirAggregates(t *testing.T) {
 		fmt.Fprintf(&on, "      %s: {set: {result: %q}}\n", b.eventType, b.expression)
 	}
 	w := &workload.Workload{
-		Name: "bombs", Collections: []string{"attacked", "neighbours"},
+		Collections: []string{"attacked", "neighbours"},
 		Projections: []byte(`
 projections:
   - name: attacked

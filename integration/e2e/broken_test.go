@@ -36,7 +36,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 		runScene(t, reason, func(t *testing.T) {
 			t.Helper()
 			s := newScenario(t, &workload.Workload{
-				Name: collection, Projections: []byte(accountProjections), Collections: []string{collection},
+				Projections: []byte(accountProjections), Collections: []string{collection},
 				Oracle: workload.Oracle{Fold: func(events []workload.Event) (string, bson.M) {
 					return collection, bson.M{"deposits": int64(len(events))}
 				}},

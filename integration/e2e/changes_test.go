@@ -32,7 +32,7 @@ const tallied = 60
 
 func newTallies(t *testing.T, declared string) *tallies {
 	t.Helper()
-	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "tallies", Projections: []byte("projections:\n" + declared)}, harness.TopicOptions{})}
+	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Projections: []byte("projections:\n" + declared)}, harness.TopicOptions{})}
 }
 
 // declare sets the projections of the processes that start from now on, and returns their

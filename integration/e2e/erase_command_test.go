@@ -44,7 +44,7 @@ func TestPeopleAreErased(t *testing.T) { scene(t, peopleAreErased) }
 
 func peopleAreErased(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, &workload.Workload{Name: "people", Projections: []byte(peopleProjections), Collections: []string{"people", "streets"}}, harness.TopicOptions{})
+	s := newScenarioOn(t, &workload.Workload{Projections: []byte(peopleProjections), Collections: []string{"people", "streets"}}, harness.TopicOptions{})
 	s.start(1, 1)
 	moved := func(id string, eventID int64, name, street string) workload.Event {
 		e := counted(id, eventID, bson.D{{Key: "name", Value: name}, {Key: "street", Value: street}})
@@ -187,7 +187,7 @@ func TestPermitsAreErased(t *testing.T) {
 func permitsAreErased(t *testing.T) {
 	t.Helper()
 	all, events := permits(t)
-	w := &workload.Workload{Name: "permits", Projections: []byte(permitsProjections), Collections: []string{"permits", "departments"}}
+	w := &workload.Workload{Projections: []byte(permitsProjections), Collections: []string{"permits", "departments"}}
 	s := newScenarioOn(t, w, harness.TopicOptions{})
 	s.start(1, 1)
 	cases := int64(0)

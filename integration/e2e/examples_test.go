@@ -34,7 +34,7 @@ func TestExamplesWorkTogether(t *testing.T) {
 		t.Fatalf("build the examples: %v\n%s", err, out)
 	}
 	s := newScenarioOn(t, &workload.Workload{
-		Name: "examples", Projections: []byte(exampleProjections), Collections: []string{"items", "discountReadModels"},
+		Projections: []byte(exampleProjections), Collections: []string{"items", "discountReadModels"},
 	}, harness.TopicOptions{})
 	pipeline, err := harness.NewPipeline(s.backend, harness.PipelineOptions{
 		Programs: harness.Binaries{Publisher: suite.services.Publisher, Projector: filepath.Join(dir, "projector")},

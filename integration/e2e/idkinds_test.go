@@ -95,7 +95,7 @@ func olderUUIDs(t *testing.T) {
     from:
       - {aggregateType: Counter, key: "uuid(part.owner, 'csharpLegacy')", on: {Counted: {set: {owner: payload.owner}, inc: {n: payload.n}}}, totals: {n: {sum: part.n}}}
 `
-	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(projections), Collections: []string{"counts", "owners"}}, harness.TopicOptions{})
+	s := newScenarioOn(t, &workload.Workload{Projections: []byte(projections), Collections: []string{"counts", "owners"}}, harness.TopicOptions{})
 	// older is the UUID of 15 bytes 0 and one other, as .NET stored it.
 	older := func(last byte) bson.Binary {
 		return bson.Binary{Subtype: bson.TypeBinaryUUIDOld, Data: append([]byte{3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14}, last)}

@@ -77,7 +77,7 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 	run(2, "--sample is 0", "init", "--to=first_test.yaml", "--sample=0")
 	run(0, "  MoneyPaidIn:\n    type: object\n    properties:\n      cents: {type: integer}\n", "infer", "3")
 
-	s := newScenarioOver(t, &workload.Workload{Name: "accounts", Projections: written, Collections: []string{"accountReadModels"}}, backend)
+	s := newScenarioOver(t, &workload.Workload{Projections: written, Collections: []string{"accountReadModels"}}, backend)
 	s.start(1, 1)
 	s.await("the read models of the first file", func() bool {
 		var document struct {

@@ -57,7 +57,7 @@ func drafts(n string) string {
 
 func newDrafts(t *testing.T) *tallies {
 	t.Helper()
-	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "drafts", Projections: []byte("projections:\n" + drafts("payload.n")), Oracle: workload.Oracle{Fold: foldDrafts}},
+	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Projections: []byte("projections:\n" + drafts("payload.n")), Oracle: workload.Oracle{Fold: foldDrafts}},
 		harness.TopicOptions{LockDuration: 5 * time.Second})}
 }
 

@@ -86,7 +86,7 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 	// mapped pages of the executable are about 20 MiB, and a collector that gets little CPU
 	// exceeds its limit by some MiB.
 	const most = aggregates * size
-	w := &workload.Workload{Name: "large", Projections: []byte(largeReadModels), Collections: []string{"large"}}
+	w := &workload.Workload{Projections: []byte(largeReadModels), Collections: []string{"large"}}
 	filler := strings.Repeat("x", size)
 	w.Fold = func(events []workload.Event) (string, bson.M) {
 		return "large", bson.M{"filler": filler, "count": int64(len(events) - 1)}

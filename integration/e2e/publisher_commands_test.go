@@ -71,7 +71,7 @@ func (s *scenario) awaitPublishedEvents(n int) {
 }
 
 func countsWorkload() *workload.Workload {
-	return &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}
+	return &workload.Workload{Projections: []byte(countsProjection), Collections: []string{"counts"}}
 }
 
 var one = bson.D{{Key: "n", Value: int64(1)}}

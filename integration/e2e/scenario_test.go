@@ -365,7 +365,7 @@ func (s *scenario) awaitReadModels() {
 // compare compares the read models with the fold of the event store.
 func (s *scenario) compare() *verify.Report {
 	s.t.Helper()
-	report, err := verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Oracle, verify.Options{Until: s.until})
+	report, err := verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Oracle, s.until)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func shardedReadModelsAreRebuilt(t *testing.T) {
 	declared := func(factor int) string {
 		return tally("tallies", "tallies", factor) + tally("hashes", "hashes", factor)
 	}
-	s := &tallies{scenario: newScenarioOver(t, &workload.Workload{Name: "tallies", Projections: []byte("projections:\n" + declared(1))}, backend)}
+	s := &tallies{scenario: newScenarioOver(t, &workload.Workload{Projections: []byte("projections:\n" + declared(1))}, backend)}
 
 	ranged, hashed := s.models.Name()+".tallies", s.models.Name()+".hashes"
 	s.administer(bson.D{{Key: "shardCollection", Value: ranged}, {Key: "key", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "unique", Value: true}})

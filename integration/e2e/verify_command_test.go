@@ -64,7 +64,7 @@ func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) { scene(t, verifyFindsAn
 
 func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	t.Helper()
-	s := newScenarioOn(t, &workload.Workload{Name: "ledgers", Projections: []byte(ledgersProjection), Collections: []string{"ledgers"}}, harness.TopicOptions{})
+	s := newScenarioOn(t, &workload.Workload{Projections: []byte(ledgersProjection), Collections: []string{"ledgers"}}, harness.TopicOptions{})
 	s.start(1, 2)
 	one := bson.D{{Key: "n", Value: int64(1)}}
 	for i := range 60 {

@@ -90,7 +90,7 @@ func (s *scenario) invariants() (topic *verify.TopicReport, late []verify.Accept
 	s.t.Helper()
 	stored := s.load.end()
 	s.drained(len(stored))
-	report, err := verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Oracle, verify.Options{})
+	report, err := verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Oracle, nil)
 	must(s.t, err)
 	if !report.OK() {
 		s.t.Errorf("%d of %d read models are right:\n%s", report.Right, report.Expected, strings.Join(report.Findings, "\n"))

@@ -4,7 +4,7 @@
 //
 //	code, inside, err := node.Enter()	// in TestMain
 //	…
-//	n, err := node.Start(ctx, node.Options{Tools: tools, Pause: pause, Dir: dir, Control: cp})
+//	n, err := node.Start(ctx, node.Options{Tools: tools, Dir: dir, Control: cp})
 //	err = n.Import(ctx, archive)
 //
 // [Enter] runs the program again inside network, mount and process namespaces of its

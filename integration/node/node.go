@@ -25,14 +25,14 @@ const (
 	Name = "node-0"
 	// pauseImage is the image of the containers that hold pods' namespaces.
 	pauseImage = "penstock.local/pause:1"
+	// pauseProgram is the program of package integration/cmd/pause.
+	pauseProgram = "pause"
 )
 
 // Options configure a node.
 type Options struct {
 	// Tools is the folder of the node's programs: see [Tools].
 	Tools string
-	// Pause is the program of package integration/cmd/pause, for Linux and static.
-	Pause string
 	// Dir gets the node's data, configurations and logs. It must exist and be on a file
 	// system that supports overlays. Its name must be short, because sockets are in it. The
 	// caller removes it after Stop.
@@ -76,7 +76,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	archive := filepath.Join(n.opts.Dir, "pause.tar")
-	pause := Image{Name: pauseImage, Files: map[string]string{"pause": n.opts.Pause}, Entrypoint: []string{"/pause"}}
+	pause := Image{Name: pauseImage, Files: map[string]string{"pause": filepath.Join(n.opts.Tools, pauseProgram)}, Entrypoint: []string{"/pause"}}
 	if err := pause.WriteArchive(archive); err != nil {
 		return err
 	}

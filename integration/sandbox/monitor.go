@@ -19,7 +19,7 @@ const publisherPrefix = "publisher-"
 // monitor makes statuses from the data of the services, the broker and the observer.
 type monitor struct {
 	pipeline *harness.Pipeline
-	broker   func() BrokerStats
+	backend  *harness.Embedded
 	observer *verify.Observer
 	loader   *loader
 	total    int
@@ -43,13 +43,6 @@ type monitor struct {
 type sample struct {
 	at        time.Time
 	projected int
-}
-
-// BrokerStats are the broker's own counts of the topic.
-type BrokerStats struct {
-	// Accepted counts the distinct messages, DuplicatesDropped those that duplicate
-	// detection dropped.
-	Accepted, DuplicatesDropped int
 }
 
 func (m *monitor) setPhase(p Phase) {
@@ -113,7 +106,7 @@ func (m *monitor) scrape(ctx context.Context) {
 }
 
 func (m *monitor) status() Status {
-	broker := m.broker()
+	published, dropped := m.backend.TopicCounts()
 	projected := m.observer.Projected()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,9 +117,9 @@ func (m *monitor) status() Status {
 	}
 	s := Status{
 		Phase: m.phase, Elapsed: now.Sub(m.start), Leader: m.leader, Epoch: m.epoch,
-		Total: m.total, Stored: int(m.loader.stored.Load()), Published: broker.Accepted,
+		Total: m.total, Stored: int(m.loader.stored.Load()), Published: published,
 		Projected: projected, ProjectedRate: projected - m.history[0].projected,
-		DuplicatesDropped: broker.DuplicatesDropped,
+		DuplicatesDropped: dropped,
 	}
 	for _, rebuild := range m.rebuilds {
 		rebuild.Reads = m.readers[rebuild.Projection].Reads()

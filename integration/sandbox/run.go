@@ -26,9 +26,8 @@ const stallTimeout = time.Minute
 // Options configure a run.
 type Options struct {
 	Workload *workload.Workload
-	// Backend stays open after the run. Broker returns the broker's counts.
-	Backend  harness.Backend
-	Broker   func() BrokerStats
+	// Backend stays open after the run.
+	Backend  *harness.Embedded
 	Binaries harness.Binaries
 	// LoadTime is how long storing the events of the first act takes; 0 stores them as
 	// fast as possible. The events of the second act are stored more slowly.
@@ -84,7 +83,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	r.observer = verify.NewObserver(r.models, opts.Workload)
 	r.loader = &loader{events: events, inserted: r.observer.Stored}
 	r.monitor = &monitor{
-		pipeline: pipeline, broker: opts.Broker, observer: r.observer, loader: r.loader,
+		pipeline: pipeline, backend: opts.Backend, observer: r.observer, loader: r.loader,
 		total: len(opts.Workload.Events), start: time.Now(), phase: phaseStarting,
 		sessions: make(map[string]int), duplicates: make(map[string]int),
 	}
@@ -225,7 +224,7 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 	if result.Rebuilds != nil {
 		oracle = r.opts.Workload.Change.Oracle
 	}
-	report, err := verify.ReadModels(ctx, r.events, r.models, oracle, verify.Options{})
+	report, err := verify.ReadModels(ctx, r.events, r.models, oracle, nil)
 	if err != nil {
 		return err
 	}

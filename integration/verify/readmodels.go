@@ -41,21 +41,15 @@ func (r *Report) find(format string, args ...any) {
 	}
 }
 
-// Options relax a comparison.
-type Options struct {
-	// Until is the last event that counts for an aggregate: of a parked aggregate, the last
-	// one that was applied before its poison event.
-	Until map[string]int64
-}
-
 // ReadModels folds the events collection with the workload's independent folds and compares
-// every read model in the database with it. Each difference is a finding in the report. An
-// error means that the comparison failed.
+// every read model in the database with it. until is the last event that counts for an aggregate:
+// of a parked aggregate, the last one that was applied before its poison event. Each difference
+// is a finding in the report. An error means that the comparison failed.
 func ReadModels(
-	ctx context.Context, events *mongo.Collection, models *mongo.Database, oracle workload.Oracle, opts Options,
+	ctx context.Context, events *mongo.Collection, models *mongo.Database, oracle workload.Oracle, until map[string]int64,
 ) (*Report, error) {
 	report := new(Report)
-	expected, err := foldStore(ctx, events, oracle, opts, report)
+	expected, err := foldStore(ctx, events, oracle, until, report)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +68,7 @@ type want struct {
 }
 
 func foldStore(
-	ctx context.Context, events *mongo.Collection, oracle workload.Oracle, opts Options, report *Report,
+	ctx context.Context, events *mongo.Collection, oracle workload.Oracle, until map[string]int64, report *Report,
 ) (map[string]map[string]want, error) {
 	order := bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}
 	cursor, err := events.Find(ctx, bson.D{}, options.Find().SetSort(order).SetBatchSize(5000))
@@ -92,9 +86,9 @@ func foldStore(
 		}
 		report.Aggregates++
 		id, last := history[0].AggregateID, history[len(history)-1].EventID
-		if until, bounded := opts.Until[id]; bounded {
-			history = slices.DeleteFunc(history, func(ev workload.Event) bool { return ev.EventID > until })
-			last = until
+		if counts, bounded := until[id]; bounded {
+			history = slices.DeleteFunc(history, func(ev workload.Event) bool { return ev.EventID > counts })
+			last = counts
 		}
 		if len(history) > 0 {
 			for i, view := range oracle.Views {

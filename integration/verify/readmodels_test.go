@@ -110,7 +110,7 @@ func TestReadModels(t *testing.T) {
 			p := &spoiler{t: t, shop: s, models: client.Database(strings.NewReplacer(" ", "_", ",", "").Replace(name))}
 			p.project()
 			test.spoil(p)
-			report, err := verify.ReadModels(t.Context(), events, p.models, w.Oracle, verify.Options{Until: test.until})
+			report, err := verify.ReadModels(t.Context(), events, p.models, w.Oracle, test.until)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestViews(t *testing.T) {
 				}
 			}
 			oracle := workload.Oracle{Fold: func([]workload.Event) (string, bson.M) { return "none", nil }, Views: []workload.View{view}}
-			report, err := verify.ReadModels(t.Context(), events, models, oracle, verify.Options{})
+			report, err := verify.ReadModels(t.Context(), events, models, oracle, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestComparisonWithoutEventsFails(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	report, err := verify.ReadModels(t.Context(), client.Database("shop").Collection("events"), client.Database("models"),
-		shop.New(1, 1).Oracle, verify.Options{})
+		shop.New(1, 1).Oracle, nil)
 	if err != nil || report.OK() {
 		t.Errorf("an empty store: %+v, %v", report, err)
 	}

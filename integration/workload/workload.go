@@ -28,8 +28,6 @@ func Index() mongo.IndexModel {
 
 // Workload is a set of events with its projections and its oracle.
 type Workload struct {
-	// Name is a short name for titles and logs.
-	Name string
 	// Events are in the order in which they must be stored. The events of an aggregate
 	// are in eventId order.
 	Events []Event

@@ -72,10 +72,7 @@ func (c *config) run(ctx context.Context) (ok bool, err error) {
 
 	w := shop.WithViews(c.Count, seed)
 	result, err := sandbox.Run(ctx, sandbox.Options{
-		Workload: w, Backend: backend, Broker: func() sandbox.BrokerStats {
-			accepted, dropped := backend.TopicCounts()
-			return sandbox.BrokerStats{Accepted: accepted, DuplicatesDropped: dropped}
-		},
+		Workload: w, Backend: backend,
 		Binaries: c.binaries(), LoadTime: c.LoadTime, Dir: dir, View: sandbox.NewView(os.Stdout),
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ func WithViews(n int, seed uint64) *workload.Workload {
 		g.step()
 	}
 	return &workload.Workload{
-		Name: "shop", Events: g.events[:n], Projections: projections,
+		Events: g.events[:n], Projections: projections,
 		Collections: []string{users, orders, items},
 		Oracle:      workload.Oracle{Fold: fold, Views: views(foldSales)},
 		Erasure: &workload.Erasure{
