@@ -104,27 +104,6 @@ func TestScanReadsTheIndexFromAPosition(t *testing.T) {
 	}
 }
 
-func TestScanReadsTheIndexFromItsBeginning(t *testing.T) {
-	t.Parallel()
-	var documents []any
-	for n := range int64(600) {
-		documents = append(documents, eventOf("a", n+1))
-	}
-	_, events := newServer(t, reply("firstBatch", 0, indexID, index), reply("firstBatch", 0, documents...))
-	cursor, err := newReader(t, events).Open(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 70})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []int{512, 88} {
-		if page, err := cursor.Next(t.Context()); err != nil || len(page) != want {
-			t.Errorf("page of %d, want %d: %v", len(page), want, err)
-		}
-	}
-	if err := cursor.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestMissingIndexIsRefused(t *testing.T) {
 	t.Parallel()
 	nothing := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}, {Key: "codeName", Value: "NamespaceNotFound"}, {Key: "errmsg", Value: "ns does not exist: shop.events"}}
