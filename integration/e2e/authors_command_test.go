@@ -105,8 +105,8 @@ func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
 	a.projector(2, []string{"test", "--run", "("}, "--run is not a regular expression")
 	a.projector(0, []string{"check", "counters.yaml", "counters_test.yaml"}, "the projections are right: 1")
 
-	a.write("counters.yaml", strings.Replace(authorsProjection, "n: payload.n", `n: "cel.bind(unused, 1, payload.n)"`, 1))
-	a.projector(1, []string{"check", "."}, "counters.yaml:11:18: projection counters: CountedEvent: inc n: the variable unused is not used")
+	a.write("counters.yaml", strings.Replace(authorsProjection, "n: payload.n", `n: "payload.n + state.?sum.orValue(0)"`, 1))
+	a.projector(1, []string{"check", "."}, "counters.yaml:11:18: projection counters: CountedEvent: inc n: no rule sets state.sum")
 	a.write("counters_test.yaml", strings.Replace(authorsTest, "eventType: CountedEvent", "eventTyp: CountedEvent", 1))
 	a.write("counters.yaml", strings.Replace(authorsProjection, "inc:", "ink:", 1))
 	a.projector(2, []string{"check", "."}, "counters.yaml:11:9: projection counters: CountedEvent: unknown word ink", "counters_test.yaml:6:10: case a counter adds its numbers up: unknown key eventTyp")

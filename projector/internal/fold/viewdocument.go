@@ -189,7 +189,7 @@ func held(part bson.Raw, key string) heldPart {
 	for _, c := range h.contributions {
 		whole := c.element
 		if c.whole() {
-			whole = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: OwnFields(part)}
+			whole = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: WithoutDocuments(part)}
 		}
 		switch {
 		case c.fields && h.fields == nil:
@@ -207,8 +207,11 @@ func held(part bson.Raw, key string) heldPart {
 	return h
 }
 
-// OwnFields returns a part without the list of its documents.
-func OwnFields(part bson.Raw) []byte {
+// WithoutDocuments returns a part without the list of its documents; nil for no part.
+func WithoutDocuments(part bson.Raw) bson.Raw {
+	if part == nil {
+		return nil
+	}
 	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(part)))
 	for name, value := range ReadFields(part).All() {
 		if string(name) != model.FieldDocuments {
@@ -451,12 +454,4 @@ func Contributions(part bson.Raw) map[string]bson.Raw {
 		found[key] = FinishDocument(dst, start)
 	}
 	return found
-}
-
-// WithoutDocuments returns a part without the list of its documents; nil for no part.
-func WithoutDocuments(part bson.Raw) bson.Raw {
-	if part == nil {
-		return nil
-	}
-	return OwnFields(part)
 }

@@ -70,9 +70,9 @@ type explanation struct {
 	Origin      string `json:"origin"`
 	AggregateID string `json:"aggregateId"`
 	// Events is the number of events read, and NotShown how many of them Steps leaves out.
-	Events   int64           `json:"events"`
-	NotShown int64           `json:"notShown"`
-	Steps    []explainedStep `json:"steps"`
+	Events   int64            `json:"events"`
+	NotShown int64            `json:"notShown"`
+	Steps    []authoring.Step `json:"steps"`
 	// Parked is where the aggregate would be parked; nil if it would not.
 	Parked *explainedParking `json:"parked,omitempty"`
 	// LastEventID is the watermark after the events. Document has the read model's own
@@ -85,12 +85,6 @@ type explanation struct {
 	Keys []string `json:"keys,omitempty"`
 	// Partial means that later events exist and were not read.
 	Partial bool `json:"partial,omitempty"`
-}
-
-// explainedStep is a step with its error as text.
-type explainedStep struct {
-	authoring.Step
-	Error string `json:"error,omitempty"`
 }
 
 // explainedParking says where an aggregate is parked.
@@ -206,16 +200,8 @@ func (x *explainer) add(ev *event.Event, broken error) {
 func (x *explainer) result(partial bool) (explanation, error) {
 	r := explanation{
 		Projection: x.Name(), Generation: x.generation, Hash: x.Hash(), Origin: x.origin, AggregateID: x.command.Aggregate,
-		Events: x.replay.events, NotShown: x.replay.events - int64(len(x.steps)), Steps: []explainedStep{},
+		Events: x.replay.events, NotShown: x.replay.events - int64(len(x.steps)), Steps: slices.Concat(x.steps[x.next:], x.steps[:x.next]),
 		LastEventID: x.replay.next() - 1, Document: json.RawMessage("null"), Partial: partial,
-	}
-	for i := range x.steps {
-		step := x.steps[(x.next+i)%len(x.steps)]
-		shown := explainedStep{Step: step}
-		if step.Err != nil {
-			shown.Error = step.Err.Err.Error()
-		}
-		r.Steps = append(r.Steps, shown)
 	}
 	if p := x.replay.parked; p != nil {
 		r.Parked = &explainedParking{

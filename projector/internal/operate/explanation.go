@@ -82,7 +82,7 @@ func (p printer) explanation(x explanation) {
 	}
 }
 
-func (p printer) step(s explainedStep, parked *explainedParking, document string) {
+func (p printer) step(s authoring.Step, parked *explainedParking, document string) {
 	if s.Outcome == waits && parked != nil {
 		// One line after the steps counts the waiting events.
 		return

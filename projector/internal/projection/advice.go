@@ -30,9 +30,6 @@ func (p place) adviseOn(node *yaml.Node, x *expression) {
 	if !p.advising || x == nil {
 		return
 	}
-	for _, name := range unusedVariables(x.checked) {
-		p.advise(node, "the variable %s is not used: use it, or give it a name that starts with _", name)
-	}
 	for _, field := range p.notRequired(x.checked, node.Value) {
 		p.advise(node, "%s.%s is not among the required fields of %s in the section events: an event without it parks its aggregate. Test it by has(), or require it", varPayload, field, p.eventType)
 	}
@@ -63,20 +60,30 @@ func loopsInLoop(checked *ast.AST) (found bool) {
 	return found
 }
 
-// reading is an expression of a rule or a computed field.
+// reading is an expression that reads fields of the state or of the part.
 type reading struct {
 	place place
 	node  *yaml.Node
 	x     *expression
 }
 
-// adviseOnReading reports fields of state that an expression reads and no rule of the source
-// sets.
-func (l *loader) adviseOnReading(s *source) {
-	fields := s.fields()
+// read keeps an expression for [loader.adviseOnReading]. x is nil if it did not compile.
+func (p place) read(node *yaml.Node, x *expression) {
+	if p.advising && x != nil {
+		p.reading = append(p.reading, reading{p, node, x})
+	}
+}
+
+// adviseOnReading reports fields of the state, or of the part of a view, that an expression reads
+// and that are not among those that the rules set.
+func (l *loader) adviseOnReading(fields []string) {
 	for _, r := range l.reading {
-		for _, name := range r.x.unset(fields) {
-			r.place.advise(r.node, "no rule sets %s.%s%s, so it is always null", varState, name, similar.Meant(name, fields))
+		var named []string
+		for _, path := range inputs(r.x.checked.Expr()) {
+			if of := path[0] == varState || path[0] == varPart; of && len(path) > 1 && !slices.Contains(slices.Concat(fields, named), path[1]) {
+				named = append(named, path[1])
+				r.place.advise(r.node, "no rule sets %s.%s%s, so it is always null", path[0], path[1], similar.Meant(path[1], fields))
+			}
 		}
 	}
 }
@@ -166,50 +173,4 @@ func (p place) adviseOnType(node *yaml.Node, eventType string) {
 	if best != "" {
 		p.advise(node, "the section events does not have %s: did you mean %s?", eventType, best)
 	}
-}
-
-// unusedVariables are variables that cel.bind or a loop introduces and the expression does
-// not use, in order of their position.
-func unusedVariables(checked *ast.AST) (unused []string) {
-	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.ComprehensionKind {
-			return
-		}
-		c := e.AsComprehension()
-		if bound := c.AccuVar(); !generated(bound) {
-			// cel.bind keeps its variable in the accumulator.
-			if !uses(bound, c.Result()) {
-				unused = append(unused, bound)
-			}
-			return
-		}
-		names := []string{c.IterVar()}
-		if c.HasIterVar2() {
-			names = append(names, c.IterVar2())
-		}
-		for _, name := range names {
-			// Of two variables, such as index and value, one is often not needed.
-			if generated(name) || uses(name, c.LoopCondition(), c.LoopStep()) {
-				return
-			}
-		}
-		unused = append(unused, strings.Join(names, ", "))
-	}))
-	return unused
-}
-
-// generated reports whether CEL has generated the variable, or its name says that it is not
-// used.
-func generated(name string) bool {
-	return name == "" || strings.ContainsAny(name[:1], "_@#")
-}
-
-// uses reports whether one of the expressions has the variable.
-func uses(name string, in ...ast.Expr) (found bool) {
-	for _, e := range in {
-		ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
-			found = found || e.Kind() == ast.IdentKind && e.AsIdent() == name
-		}))
-	}
-	return found
 }

@@ -18,11 +18,10 @@ type loader struct {
 	problems []Problem
 	// sections are the sections of all files.
 	sections struct{ events, upcasts, snapshots, projections, views []section }
-	// upcast are the upcasts, with their places and nodes by event type.
+	// upcast are the upcasts, with their nodes by event type.
 	upcast struct {
-		all    upcasts
-		places map[string]string
-		nodes  map[string]section
+		all   upcasts
+		nodes map[string]section
 	}
 	// snapshots are the event types with which a history may begin, in order.
 	snapshots []string
@@ -64,7 +63,7 @@ func newLoader() *loader {
 		schemas: map[string]*schema{}, environments: map[string]*environment{},
 		lines: map[string][]string{},
 	}
-	l.upcast.all, l.upcast.places, l.upcast.nodes = upcasts{}, map[string]string{}, map[string]section{}
+	l.upcast.all, l.upcast.nodes = upcasts{}, map[string]section{}
 	return l
 }
 
@@ -275,7 +274,7 @@ func (p place) declaration(node *yaml.Node) {
 	}
 	projection.sources, projection.deletes = []source{s}, s.deletes()
 	projection.upcasts = p.upcast.all.of(s.on)
-	p.adviseOnReading(&s)
+	p.adviseOnReading(s.fields())
 	p.finish(node, projection, before)
 }
 

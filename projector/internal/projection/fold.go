@@ -131,11 +131,11 @@ func (p *Projection) foldHandlers(ctx context.Context, f *Fold, events []*Event,
 			continue
 		}
 		s.event = ev
-		what, reason, err := p.handle(ctx, s, f.document)
+		applied, reason, err := p.handle(ctx, s, f.document)
 		if err != nil {
 			return reason, err
 		}
-		f.Applied = append(f.Applied, what == outcomeApplied)
+		f.Applied = append(f.Applied, applied)
 		if f.stop(ctx, room, ev, f.document.TouchedSize()) {
 			break
 		}
@@ -226,7 +226,7 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 	defer panicked(&err)
 	before := state
 	if p.view != nil && state != nil {
-		state = fold.OwnFields(state)
+		state = fold.WithoutDocuments(state)
 	}
 	given := *ev // a function that changes a field changes no watermark and no other projection
 	next, err = returned(func() (State, error) { return from.apply(state, &given) })

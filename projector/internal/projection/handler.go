@@ -38,21 +38,14 @@ func (from *source) deletes() bool {
 	return false
 }
 
-// outcome is the effect of an event.
-type outcome uint8
-
-const (
-	outcomeIgnored outcome = iota
-	outcomeApplied
-)
-
-// handle folds one event into d. On an error, d is unchanged.
-func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what outcome, reason Reason, err error) {
+// handle folds one event into d. applied is false if the event changes nothing because no rule is
+// for it. On an error, d is unchanged.
+func (p *Projection) handle(ctx context.Context, s *scope, d *document) (applied bool, reason Reason, err error) {
 	from := p.source(s.event.AggregateType)
 	rules, ok := from.on[s.event.EventType]
 	upcast := p.upcasts[s.event.EventType] != nil
 	if !ok && !upcast {
-		return outcomeIgnored, "", nil
+		return false, "", nil
 	}
 	m := &s.event.meter
 	s.doing = nil
@@ -70,7 +63,7 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 			if changing {
 				d.Undo()
 			}
-			what, reason, err = outcomeIgnored, ReasonExpression, limit.error
+			applied, reason, err = false, ReasonExpression, limit.error
 			if s.doing != nil {
 				err = fmt.Errorf("%s: %w", s.doing, err)
 			}
@@ -84,13 +77,13 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 		original, payload := s.event.Event, s.event.payload
 		defer func() { s.event.Event, s.event.payload = original, payload }()
 		if err := p.upcasts.apply(s); err != nil {
-			return outcomeIgnored, ReasonExpression, err
+			return false, ReasonExpression, err
 		}
 		rules = from.on[s.event.EventType]
 	}
 	if declared := p.types[s.event.EventType]; declared != nil && fold.Present(s.event.Payload) {
 		if err := declared.check(s.event.Payload); err != nil {
-			return outcomeIgnored, ReasonSchema, err
+			return false, ReasonSchema, err
 		}
 	}
 	h, err := choose(rules, s)
@@ -98,11 +91,11 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 		if s.trace != nil && err == nil {
 			s.trace.LeftOut = noRule(rules, s.event.EventType)
 		}
-		return outcomeIgnored, ReasonExpression, err
+		return false, ReasonExpression, err
 	}
 	if h.delete {
 		d.Clear()
-		return outcomeApplied, "", nil
+		return true, "", nil
 	}
 	values, err := h.evaluate(s, m)
 	var paths []fieldPath
@@ -110,7 +103,7 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 		paths, err = h.resolve(s)
 	}
 	if err != nil {
-		return outcomeIgnored, reasonOf(err, ReasonExpression), err
+		return false, reasonOf(err, ReasonExpression), err
 	}
 	d.Save()
 	changing = true
@@ -129,18 +122,18 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (what ou
 		}
 		if err := o.apply(d, path, values[i]); err != nil {
 			d.Undo()
-			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
+			return false, ReasonOperation, fmt.Errorf("%s: %w", o, err)
 		}
 	}
 	if err := from.refresh(s, d); err != nil {
 		d.Undo()
-		return outcomeIgnored, reasonOf(err, ReasonExpression), err
+		return false, reasonOf(err, ReasonExpression), err
 	}
 	if d.Outgrown() {
 		d.Undo()
-		return outcomeIgnored, ReasonRejected, fold.ErrOutgrown
+		return false, ReasonRejected, fold.ErrOutgrown
 	}
-	return outcomeApplied, "", nil
+	return true, "", nil
 }
 
 // reasonOf is the reason for an error: [ReasonRejected] if the document would become too large,

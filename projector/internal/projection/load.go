@@ -28,7 +28,7 @@ func Load(paths ...string) ([]*Projection, error) {
 }
 
 // Check is [Load] and also returns advice about declarations that are valid but probably
-// mistakes: unused variables, expressions that can exceed the cost limit, and event types
+// mistakes: fields of the state that no rule sets, expressions that can exceed the cost limit, and event types
 // that are missing in the section events although it has a similar one.
 func Check(paths ...string) (projections []*Projection, advice []Problem, err error) {
 	l := newLoader()

@@ -247,10 +247,7 @@ func (p *Projection) AggregateTypes() []string {
 }
 
 // Concerns reports whether the aggregate of ev is of one of the projection's types.
-func (p *Projection) Concerns(ev *event.Event) bool { return p.ConcernsType(ev.AggregateType) }
-
-// ConcernsType reports whether aggregates of a type concern the projection.
-func (p *Projection) ConcernsType(aggregateType string) bool { return p.source(aggregateType) != nil }
+func (p *Projection) Concerns(ev *event.Event) bool { return p.source(ev.AggregateType) != nil }
 
 // EventTypes are the event types that the projection handles, in order; nil for one in Go,
 // which may handle any. They include those that upcasts turn into others.

@@ -122,11 +122,10 @@ func (p place) upcasts(node *yaml.Node) {
 	for _, e := range entries {
 		for _, eventType := range p.eventTypes(e.key) {
 			at := p.in("upcasts " + eventType)
-			if first, taken := p.upcast.places[eventType]; taken {
-				at.problem(e.node, "the event type has upcasts at %s: write all of them there, as a list", first)
+			if first, taken := p.upcast.nodes[eventType]; taken {
+				at.problem(e.node, "the event type has upcasts at %s:%d: write all of them there, as a list", first.place.file, first.node.Line)
 				continue
 			}
-			p.upcast.places[eventType] = fmt.Sprintf("%s:%d", p.file, e.node.Line)
 			p.upcast.nodes[eventType] = section{at, e.node}
 			nodes := yamlplace.List(e.value)
 			if len(nodes) == 0 {

@@ -5,35 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // adviseOnSource reports what works in a source of a view but is most likely a mistake.
 func (r *viewReader) adviseOnSource(s *source, keys map[string]entry, totals []declaredTotal) {
 	c := s.contribution
-	fields := s.fields()
-	for _, key := range []string{"each", "key"} {
-		if e, ok := keys[key]; ok {
-			x := c.key
-			if key == "each" {
-				x = c.each
-			}
-			for _, name := range x.unset(fields) {
-				r.in(key).advise(e.value, "no rule of %s sets %s%s, so it is null in each part: a part without a key is in no document", s.aggregateType, name, similar.Meant(name, fields))
-			}
-		}
-	}
-	element := c.key.reads(varElement)
-	for _, t := range totals {
-		element = element || t.reads(varElement)
-		if slices.ContainsFunc(r.totals, func(o declaredTotal) bool { return o.Name == t.Name }) {
-			continue // another source may set the fields
-		}
-		for _, name := range slices.Concat(t.value.unset(fields), t.where.unset(fields)) {
-			r.in("totals "+t.Name).advise(t.node, "no rule of %s sets %s%s, so it is null in each part and adds nothing", s.aggregateType, name, similar.Meant(name, fields))
-		}
-	}
+	element := c.key.reads(varElement) || slices.ContainsFunc(totals, func(t declaredTotal) bool { return t.reads(varElement) })
 	switch e := keys["each"]; {
 	case c.each != nil && !element && c.as == "" && !c.fields:
 		r.in("each").advise(e.value, "nothing uses the elements, so the list changes nothing: name them in key or in a total, such as element.sku")
@@ -52,29 +30,12 @@ func (r *viewReader) adviseOnView() {
 			kept = append(kept, s.aggregateType)
 		}
 	}
+	r.adviseOnReading(fields)
 	for _, t := range r.totals {
-		at := r.in("totals " + t.Name)
-		for _, name := range slices.Concat(t.value.unset(fields), t.where.unset(fields)) {
-			at.advise(t.node, "no rule of the view sets %s%s, so it is null in each part and adds nothing", name, similar.Meant(name, fields))
-		}
 		if t.Kind == fold.TotalCount && t.where == nil && len(kept) > 0 && len(r.view.sources) > len(kept) {
-			at.advise(t.node, "it counts the parts of all sources, those of %s too: write it into the source whose parts it counts", strings.Join(kept, ", "))
+			r.in("totals "+t.Name).advise(t.node, "it counts the parts of all sources, those of %s too: write it into the source whose parts it counts", strings.Join(kept, ", "))
 		}
 	}
-}
-
-// unset returns the fields of the part that the expression reads and that are not among those
-// that rules set.
-func (x *expression) unset(fields []string) (names []string) {
-	if x == nil {
-		return nil
-	}
-	for _, path := range inputs(x.checked.Expr()) {
-		if part := path[0] == varState || path[0] == varPart; part && len(path) > 1 && !slices.Contains(fields, path[1]) && !slices.Contains(names, path[1]) {
-			names = append(names, path[1])
-		}
-	}
-	return names
 }
 
 // Form says, in lines for authors, what documents of a view have and what their writes cost;

@@ -30,12 +30,12 @@ func TestCheckAdvisesOnViews(t *testing.T) {
 		says         []string
 	}{
 		"embedded":       {"key: state.customer\nas: orders", "", nil},
-		"wrong field":    {"key: state.custmer\nas: orders", "", []string{"key: no rule of Order sets custmer (did you mean customer?), so it is null in each part: a part without a key is in no document"}},
+		"wrong field":    {"key: state.custmer\nas: orders", "", []string{"key: no rule sets state.custmer (did you mean customer?), so it is always null"}},
 		"accepted":       {"key: state.custmer # accepted: its events come later\nas: orders", "", nil},
-		"wrong list":     {"each: part.line\nkey: element.sku\nas: orders", "", []string{"each: no rule of Order sets line (did you mean lines?)"}},
+		"wrong list":     {"each: part.line\nkey: element.sku\nas: orders", "", []string{"each: no rule sets part.line (did you mean lines?)"}},
 		"computed":       {"key: part.buyer\nas: orders\ncompute: {buyer: state.customer}", "", nil},
-		"wrong total":    {"key: part.customer\ntotals: {cents: {sum: part.cents, where: part.open}}", "", []string{"totals cents: no rule of Order sets cents, so it is null in each part and adds nothing", "totals cents: no rule of Order sets open"}},
-		"total of all":   {"key: part.customer\nas: orders", keptCustomer + "totals: {names: {set: part.name}, cents: {sum: part.cents}}", []string{"totals cents: no rule of the view sets cents"}},
+		"wrong total":    {"key: part.customer\ntotals: {cents: {sum: part.cents, where: part.open}}", "", []string{"totals cents: no rule sets part.cents, so it is always null", "totals cents: no rule sets part.open"}},
+		"total of all":   {"key: part.customer\nas: orders", keptCustomer + "totals: {names: {set: part.name}, cents: {sum: part.cents}}", []string{"totals cents: no rule sets part.cents"}},
 		"count of all":   {"key: part.customer\nas: orders", keptCustomer + "totals: {number: {count: true}}", []string{"totals number: it counts the parts of all sources, those of Customer too: write it into the source whose parts it counts"}},
 		"count of one":   {"key: part.customer\ntotals: {orders: {count: true}}", keptCustomer, nil},
 		"count with":     {"key: part.customer\nas: orders", keptCustomer + "totals: {named: {count: true, where: has(part.name)}}", nil},

@@ -65,9 +65,11 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	p.reads = map[string][][]string{}
 	r := &viewReader{view: &Projection{view: &fold.View{}}, named: map[string]*yaml.Node{}}
 	r.place = p.identity(node, keys, r.view)
+	p.reading = nil
 	if e, ok := keys["totals"]; ok {
 		r.totals = r.in("totals").totals(e.value)
 	}
+	shared := p.reading
 	if e, ok := keys["as"]; ok {
 		r.as = r.in("as").text(e.value, documentField)
 	}
@@ -90,6 +92,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	}
 	r.view.upcasts = r.upcast.all.of(all)
 	if len(r.problems) == before {
+		r.reading = shared
 		r.adviseOnView()
 	}
 	r.finish(node, r.view, before)
@@ -154,7 +157,7 @@ func (r *viewReader) source(node *yaml.Node) {
 	}
 	r.view.sources, r.nodes = append(r.view.sources, s), append(r.nodes, node)
 	if len(r.problems) == before {
-		r.adviseOnReading(&s)
+		r.adviseOnReading(s.fields())
 		r.adviseOnSource(&s, keys, totals)
 	}
 }
@@ -262,6 +265,7 @@ func (p place) ofPart(node *yaml.Node, want resultKind, element bool) *expressio
 		return nil
 	}
 	x := p.compiled(node, env, want)
+	p.read(node, x)
 	if x == nil {
 		return nil
 	}

@@ -256,9 +256,7 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 		return nil
 	}
 	x := p.compiled(node, env, want)
-	if p.advising {
-		p.reading = append(p.reading, reading{p, node, x})
-	}
+	p.read(node, x)
 	if x != nil && p.schemas[p.eventType] != nil {
 		p.reads[p.eventType] = append(p.reads[p.eventType], inputs(x.checked.Expr())...)
 	}

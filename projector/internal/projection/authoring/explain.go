@@ -42,8 +42,9 @@ type Step struct {
 	More    int           `json:"more,omitempty"`
 	// Documents are the documents of a view that change with the part.
 	Documents []DocumentChange `json:"documents,omitempty"`
-	// Err is why the event failed; nil if it did not.
-	Err *projection.Error `json:"-"`
+	// Err is why the event failed, and Error its text; nil and empty if it did not.
+	Err   *projection.Error `json:"-"`
+	Error string            `json:"error,omitempty"`
 }
 
 // Explain folds one event as [projection.Accumulator.Add] does, and explains what it did.
@@ -55,7 +56,7 @@ func Explain(a *projection.Accumulator, ev *event.Event) Step {
 	s.Evaluations = trace.Evaluations
 	switch {
 	case err != nil:
-		s.Outcome, s.Err = Failed, err
+		s.Outcome, s.Err, s.Error = Failed, err, err.Err.Error()
 	case a.Last() == last:
 		s.Outcome, s.Why = Duplicate, fmt.Sprintf("the read model has the events up to %d", last)
 	case trace.LeftOut != "":

@@ -99,10 +99,10 @@ func TestExplainReportsTheExpressionsThatRan(t *testing.T) {
 		got := authoring.Explain(a, ev)
 		if got.Outcome == authoring.Failed {
 			last := got.Evaluations[len(got.Evaluations)-1]
-			if last.Word != "when" || !strings.Contains(last.Error, "> does not take string and int") || got.Err == nil || got.Err.Reason != projection.ReasonExpression {
+			if last.Word != "when" || !strings.Contains(last.Error, "> does not take string and int") || got.Err == nil || got.Error != got.Err.Err.Error() || got.Err.Reason != projection.ReasonExpression {
 				t.Errorf("the failing event: %+v, %v", last, got.Err)
 			}
-			got.Evaluations, got.Err = nil, nil
+			got.Evaluations, got.Err, got.Error = nil, nil, ""
 		}
 		got.Timestamp = want[i].Timestamp
 		if want[i].Evaluations == nil {
