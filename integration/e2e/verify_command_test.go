@@ -42,7 +42,7 @@ type verified struct {
 func (s *scenario) verify(code int, args ...string) (map[string]string, verified) {
 	s.t.Helper()
 	path := s.projectionsFile(string(s.workload.Projections))
-	stdout, stderr := s.projectorCommand(code, append([]string{"--projections=" + path, "verify", "--json", "--grace=5s"}, args...)...)
+	stdout, stderr := s.projectorCommand(code, append([]string{"--projections=" + path, "verify", "--output=json", "--grace=5s"}, args...)...)
 	var results []verified
 	if err := json.Unmarshal([]byte(stdout), &results); err != nil || len(results) != 1 {
 		s.t.Fatalf("%v\n%s%s", err, stdout, stderr)

@@ -31,7 +31,6 @@ type verifyCommand struct {
 	Repair     bool          `name:"repair" help:"Correct the read models that are wrong. A document whose events are missing in the event store is not deleted."`
 	Grace      time.Duration `name:"grace" default:"30s" help:"How long a read model may be behind the last event."`
 	Limit      int           `name:"limit" default:"100" help:"How many findings to print; 1000 of each projection are kept."`
-	AsJSON     bool          `name:"json" help:"The same as --output json."`
 }
 
 func (*verifyCommand) needs() config.Part {
@@ -275,9 +274,6 @@ const commandPoll = 200 * time.Millisecond
 // print prints the results. It returns [cli.ErrFindings] if a read model is or was wrong, if
 // there is no such aggregate, or if a job did not end.
 func (c *verifyCommand) print(e *Environment, results []verified) error {
-	if c.AsJSON {
-		c.Output.Output = cli.OutputJSON
-	}
 	var wrong error
 	var findings []history.Finding
 	for _, r := range results {
