@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -161,10 +160,9 @@ func (w *World) restoreState(ctx context.Context, age time.Duration, lost bool) 
 	}
 	rebuilt := others(before, w.generations())
 	if lost {
-		// The definition in the file is taken for the live one.
-		all, rebuilt = nil, slices.Sorted(maps.Keys(before))
+		all, rebuilt = nil, nil // The projectors build all projections anew.
 	}
-	w.restored.Store(w.restored.Load() || len(rebuilt) > 0)
+	w.restored.Store(w.restored.Load() || lost || len(rebuilt) > 0)
 	for _, c := range w.backUp(ctx, stateDatabase) {
 		until(ctx, func() error {
 			_, err := c.collection.DeleteMany(ctx, bson.D{})

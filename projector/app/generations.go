@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
@@ -96,34 +94,14 @@ func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.R
 		Catalog: h.catalog, Registry: registry, Engine: t,
 		Declares: catalog.Declare(p.projections...), Able: t.Able,
 		Empty: s.NoEvents,
-		Find: func(ctx context.Context, d catalog.Declared, fresh bool) (catalog.Found, error) {
-			return find(ctx, s.ReadModels, d, fresh)
+		Used: func(ctx context.Context, d catalog.Declared) (int64, error) {
+			return readmodel.HighestGeneration(ctx, s.ReadModels, d.Name, d.Collection)
 		},
 		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
 		Difference: authoring.Difference,
 		Registerer: p.registry, Logger: p.logger,
 	})
 	return h
-}
-
-// find returns what the databases have of a declared projection. If its collection is
-// fresh, no projection of the catalog uses it, and its documents show whether it can be
-// adopted.
-func find(ctx context.Context, db *mongo.Database, d catalog.Declared, fresh bool) (catalog.Found, error) {
-	if !fresh {
-		return catalog.Found{}, nil
-	}
-	held, err := readmodel.Hold(ctx, db, d.Name, d.Collection)
-	found := catalog.Found{Used: max(held.Documents, held.Watermarks)}
-	switch {
-	case err != nil:
-	case held.Documents > 0:
-		found.Adoptable = held.Documents
-	case held.Watermarks <= catalog.First:
-		// Without documents, watermarks do not show which generation was live.
-		found.Adoptable = held.Watermarks
-	}
-	return found, err
 }
 
 // startHistory registers this process and sets the engine's targets. It retries after

@@ -429,14 +429,6 @@ var Table = []Mutation{
 		Test:  "projector/internal/catalog TestReadModelsWithoutEventsPreventThePromotion",
 	},
 	{
-		Name:  "generations of a lost catalog begin at 1 again",
-		File:  "projector/internal/catalog/change.go",
-		Old:   "number, what := found.Adoptable, whatAdopted",
-		New:   "number, what := min(found.Adoptable, 1), whatAdopted",
-		Blind: "nothing must have written with a number above the first before the state database is lost, and still write after; in 100 histories nothing did",
-		Test:  "projector/internal/catalog TestDecisions",
-	},
-	{
 		Name:  "a part is changed under the name that a promotion has taken away",
 		File:  "projector/internal/readmodel/viewdocument.go",
 		Old:   "\tif !v.building {\n",

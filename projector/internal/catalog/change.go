@@ -14,7 +14,6 @@ type Author struct {
 
 // The changes of a projection that its history records.
 const (
-	whatAdopted    = "adopted"
 	whatCreated    = "created"
 	whatStarted    = "started"
 	WhatSuperseded = "superseded"
@@ -33,26 +32,25 @@ func (e *Entry) record(generation int64, hash, what string, by Author) {
 	}
 }
 
-// Create returns the entry of a projection that is live at once, because the event store
-// is empty or because the read models that were found are adopted with their generation.
-func Create(pipeline string, d Declared, found Found, by Author) *Entry {
-	number, what := found.Adoptable, whatAdopted
-	if number == 0 {
-		number, what = First, whatCreated
-	}
-	e := &Entry{Name: d.Name, Pipeline: pipeline, Generations: max(found.Used, number)}
-	e.Live = &Live{Generation: number, Definition: d.Definition, Since: by.At}
-	e.record(number, d.Hash, what, by)
+// Create returns the entry of a projection that is live at once, because the event store is empty.
+func Create(pipeline string, d Declared, by Author) *Entry {
+	e := &Entry{Name: d.Name, Pipeline: pipeline, Generations: First}
+	e.Live = &Live{Generation: First, Definition: d.Definition, Since: by.At}
+	e.record(First, d.Hash, whatCreated, by)
 	return e
 }
 
 // Start begins to build a definition as the next generation. Its number is the time in
 // milliseconds, or one more than the highest that was used: so no number is used twice, also
-// after the state database was lost. It supersedes a build in progress. e is nil for a projection without an entry.
-// Start returns an error while a generation is being promoted.
+// after the state database was lost. It supersedes a build in progress. e is nil for a projection
+// without an entry: the watermarks of the generation that was used are removed then. Start returns
+// an error while a generation is being promoted.
 func Start(e *Entry, pipeline string, d Declared, used int64, by Author) (*Entry, error) {
 	if e == nil {
 		e = &Entry{Name: d.Name, Pipeline: pipeline}
+		if used > 0 {
+			e.Garbage = []Garbage{{Generation: used, Since: by.At}}
+		}
 	}
 	next := e.copy()
 	if err := next.discard(WhatSuperseded, by); err != nil {

@@ -18,19 +18,9 @@ type View struct {
 	Alive []Registration
 	// Empty is set if the event store has no events, so there is nothing to build from.
 	Empty bool
-	// Found is what the databases have of the declared projections, by name.
-	Found map[string]Found
-}
-
-// Found is what the databases have of a projection and its collection.
-type Found struct {
-	// Adoptable is the generation of the read models that a projection without an entry can
-	// adopt: those from a version without a catalog, or of a catalog that was lost. It is 0
-	// if there are none.
-	Adoptable int64
-	// Used is the highest generation number in the collection and its side watermarks; 0 for
-	// none.
-	Used int64
+	// Used is the highest generation number that the databases have of a declared projection, by
+	// name: in the documents of its collection and in its watermarks.
+	Used map[string]int64
 }
 
 // Change is a change of a catalog entry.
@@ -53,14 +43,14 @@ func Decide(v View, by Author) []Change {
 	var changes []Change
 	for _, d := range v.Declares {
 		c := Change{Old: v.Entries[d.Name], Declared: d}
-		found := v.Found[d.Name]
+		used := v.Used[d.Name]
 		switch old := c.Old; {
-		case old == nil && (found.Adoptable > 0 || v.Empty && found.Used == 0):
-			c.New = Create(v.Pipeline, d, found, by)
+		case old == nil && v.Empty && used == 0:
+			c.New = Create(v.Pipeline, d, by)
 		case old != nil && old.HasGivenUp(d.Hash):
 			// An operator has cancelled its build: the pod follows the catalog.
 		case old == nil || old.RetiredAt != nil || old.Live == nil && old.Building == nil:
-			c.New, _ = Start(old, v.Pipeline, d, found.Used, by)
+			c.New, _ = Start(old, v.Pipeline, d, used, by)
 			c.Changed = old != nil && old.Live != nil && old.Live.Hash != d.Hash
 		case d.Hash == old.Wanted():
 			if old.asked() && (old.Building == nil || old.Building.State != Promoting) {
@@ -74,7 +64,7 @@ func Decide(v View, by Author) []Change {
 		case old.Live != nil && old.Live.Hash == d.Hash && !old.Live.Frozen:
 			c.New, _ = Cancel(old, by)
 		default:
-			c.New, _ = Start(old, v.Pipeline, d, found.Used, by)
+			c.New, _ = Start(old, v.Pipeline, d, used, by)
 			c.Changed = true
 		}
 		if c.New != nil {

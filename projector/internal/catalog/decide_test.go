@@ -36,7 +36,7 @@ func entriesOf(all ...*catalog.Entry) map[string]*catalog.Entry {
 
 // live returns the entry users with a live definition.
 func live(hash string) *catalog.Entry {
-	return catalog.Create("p", users(hash), catalog.Found{}, by)
+	return catalog.Create("p", users(hash), by)
 }
 
 // start begins to build another definition.
@@ -114,17 +114,15 @@ func TestDecisions(t *testing.T) {
 		declares string
 		alive    []catalog.Registration
 		empty    bool
-		found    catalog.Found
+		used     int64
 		// want is the entry after the change; empty for no change.
 		want    string
 		changed bool
 	}{
 		"an empty event store needs no build":                                        {declares: "a", empty: true, want: "live 1 a"},
-		"a read model from before the catalog is adopted":                            {declares: "a", found: catalog.Found{Adoptable: 1}, want: "live 1 a"},
 		"a new projection is built":                                                  {declares: "a", want: "building 1 a"},
-		"read models of a lost catalog are adopted with their number":                {declares: "a", found: catalog.Found{Adoptable: 3, Used: 5}, want: "live 3 a"},
-		"a number that was used is not used again":                                   {declares: "a", found: catalog.Found{Used: 5}, want: "building 6 a"},
-		"a number that was used is not used again over an empty event store":         {declares: "a", empty: true, found: catalog.Found{Used: 5}, want: "building 6 a"},
+		"a number that was used is not used again":                                   {declares: "a", used: 5, want: "building 6 a garbage 5"},
+		"a number that was used is not used again over an empty event store":         {declares: "a", empty: true, used: 5, want: "building 6 a garbage 5"},
 		"an unchanged definition changes nothing":                                    {entries: entriesOf(live("a")), declares: "a"},
 		"a changed definition is built":                                              {entries: entriesOf(live("a")), declares: "b", alive: []catalog.Registration{podWith("a"), podWith("b")}, want: "live 1 a building 2 b", changed: true},
 		"the definition that is being built changes nothing":                         {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
@@ -161,7 +159,7 @@ func TestDecisions(t *testing.T) {
 			t.Parallel()
 			changes := catalog.Decide(catalog.View{
 				Pipeline: "p", Entries: test.entries, Declares: []catalog.Declared{users(test.declares)},
-				Alive: test.alive, Empty: test.empty, Found: map[string]catalog.Found{"users": test.found},
+				Alive: test.alive, Empty: test.empty, Used: map[string]int64{"users": test.used},
 			}, by)
 			got, changed := "", false
 			if len(changes) > 0 {

@@ -8,15 +8,15 @@
 // A generation's number is the time of its declaration in milliseconds, and the first one
 // over an empty event store is 1. A number is never used twice, not even after a build that
 // failed or was cancelled, and it is larger than those of the read models and watermarks
-// that exist ([Found]). Documents, side watermarks and markers contain the number. So the
+// that exist. Documents, side watermarks and markers contain the number. So the
 // data of two generations never mix, also after the loss of the catalog. A projection whose
-// catalog entry was lost adopts its read models with the number that they have.
+// catalog entry was lost is built anew; until then, its read models stay as they are.
 //
 //	                  declared anew            proven by the coordinator
 //	(no entry) ──────────────────▶ building ───────────────────────────▶ live
 //	     │                          │    ▲                                │  │
-//	     │ nothing to build from,   │    │ declared with another          │  │ no alive pod
-//	     │ or known from before     │    │ definition: rebuild            │  │ declares it
+//	     │ nothing to build from    │    │ declared with another          │  │ no alive pod
+//	     │                          │    │ definition: rebuild            │  │ declares it
 //	     └────────────────────────────────────────────────────────▶ live ─┘  ▼
 //	                                │                                      retired
 //	          another definition, or ▼                                       │ drop

@@ -61,10 +61,10 @@ type FollowerOptions struct {
 	Able func(Target) error
 	// Empty reports whether the event store has no events.
 	Empty func(ctx context.Context) (bool, error)
-	// Find returns what the databases have of a declared projection, before one of its
-	// generations begins. fresh is set if no projection uses its collection yet. The error
-	// is final if the collection cannot hold read models.
-	Find func(ctx context.Context, d Declared, fresh bool) (Found, error)
+	// Used returns the highest generation number that the databases have of a declared
+	// projection, before one of its generations begins in a collection that no projection of the
+	// catalog uses; 0 for none. The error is final if the collection cannot hold read models.
+	Used func(ctx context.Context, d Declared) (int64, error)
 	// Refuse makes [Follower.Start] fail with [ErrRefused] instead of rebuilding a
 	// changed projection. Difference returns the lines in which two definitions differ.
 	Refuse     bool
@@ -326,7 +326,7 @@ func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first 
 	if err != nil {
 		return entries, f.waits(err, "catalog of projections not changed until the registration can be read")
 	}
-	view := View{Pipeline: f.Pipeline, Entries: entries, Declares: f.Declares, Alive: alive, Found: map[string]Found{}}
+	view := View{Pipeline: f.Pipeline, Entries: entries, Declares: f.Declares, Alive: alive, Used: map[string]int64{}}
 	for _, d := range f.Declares {
 		if e := entries[d.Name]; e != nil {
 			f.reportGivenUp(e, d)
@@ -337,9 +337,8 @@ func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first 
 	by := Author{Who: f.Pod, At: time.Now()}
 	// Look at the databases only before a generation begins: that can take long.
 	for _, c := range Decide(view, by) {
-		d := c.Declared
-		if c.begins() {
-			if view.Found[d.Name], err = f.Find(ctx, d, !InUse(entries, d.Collection)); err != nil {
+		if d := c.Declared; c.begins() && !InUse(entries, d.Collection) {
+			if view.Used[d.Name], err = f.Used(ctx, d); err != nil {
 				return nil, err
 			}
 		}

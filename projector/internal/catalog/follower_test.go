@@ -146,11 +146,9 @@ func (s *shared) newMember(t *testing.T, hash string, refuse bool, registerer pr
 	return m, catalog.NewFollower(catalog.FollowerOptions{
 		Pod: name, Pipeline: pipeline, Catalog: catalog.NewCatalog(s.failing(s.catalog), pipeline), Registry: m.Registry,
 		Engine: engine{m}, Declares: []catalog.Declared{users(hash)},
-		Able:  func(catalog.Target) error { return nil },
-		Empty: func(context.Context) (bool, error) { return true, nil },
-		Find: func(context.Context, catalog.Declared, bool) (catalog.Found, error) {
-			return catalog.Found{}, nil
-		},
+		Able:       func(catalog.Target) error { return nil },
+		Empty:      func(context.Context) (bool, error) { return true, nil },
+		Used:       func(context.Context, catalog.Declared) (int64, error) { return 0, nil },
 		Refuse:     refuse,
 		Difference: func(before, after string) []string { return []string{"- " + before, "+ " + after} },
 		Registerer: registerer, Logger: zerolog.Nop(),
@@ -278,7 +276,7 @@ func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing
 func TestProjectionIsRetiredAfterALease(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, _ *member) {
-		s.put(catalog.Create(pipeline, catalog.Declared{Name: "old", Definition: catalog.Definition{Collection: "old"}}, catalog.Found{}, by))
+		s.put(catalog.Create(pipeline, catalog.Declared{Name: "old", Definition: catalog.Definition{Collection: "old"}}, by))
 		<-time.After(catalog.Lease - time.Second)
 		if s.entry("old").RetiredAt != nil {
 			t.Error("retired early")
@@ -302,7 +300,7 @@ func TestProjectionIsNotRetiredForAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			follow(t, func(s *shared, _ *member) {
-				s.put(catalog.Create(pipeline, catalog.Declared{Name: "old", Definition: catalog.Definition{Collection: "old"}}, catalog.Found{}, by))
+				s.put(catalog.Create(pipeline, catalog.Declared{Name: "old", Definition: catalog.Definition{Collection: "old"}}, by))
 				<-time.After(3 * time.Second) // for a moment, no pod declares it
 				s.fail(outage.reads, outage.renewals)
 				<-time.After(10 * time.Minute)

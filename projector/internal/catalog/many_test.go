@@ -26,7 +26,7 @@ func TestProjectionsThatChangeTogetherArePausedOneByOne(t *testing.T) {
 			d := declared(i, "a")
 			c := r.create(d.Collection)
 			c.projection, c.generation = d.Name, catalog.First
-			e, err := r.replace(nil, catalog.Create("", d, catalog.Found{}, catalog.Author{At: time.Now()}))
+			e, err := r.replace(nil, catalog.Create("", d, catalog.Author{At: time.Now()}))
 			if err != nil {
 				t.Fatal(err)
 			}

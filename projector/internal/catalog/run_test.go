@@ -82,7 +82,7 @@ func (r *run) decide(hash string) {
 	if e == nil {
 		c := r.create(readers)
 		c.projection, c.generation, r.reader = r.name, catalog.First, c.uuid
-		_, _ = r.replace(nil, catalog.Create("", declared(r.name, hash), catalog.Found{}, by))
+		_, _ = r.replace(nil, catalog.Create("", declared(r.name, hash), by))
 		return
 	}
 	if e.Wanted() == hash {

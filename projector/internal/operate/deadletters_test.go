@@ -71,7 +71,7 @@ func TestDeadLetterIsAppliedWhenEveryReadModelHasItsEvent(t *testing.T) {
 	queue := peeked{messages: []deadletter.Message{{Sequence: 1, Reason: deadDeliveries, ContentType: event.ContentTypeBSON, Body: body}}}
 	create := func(pipeline, name string) {
 		t.Helper()
-		entry := catalog.Create(pipeline, catalog.Declared{Name: name, Definition: catalog.Definition{Collection: name, Text: "{}"}}, catalog.Found{}, catalog.Author{At: time.Now()})
+		entry := catalog.Create(pipeline, catalog.Declared{Name: name, Definition: catalog.Definition{Collection: name, Text: "{}"}}, catalog.Author{At: time.Now()})
 		if _, err := s.catalog.Write(t.Context(), nil, entry); err != nil {
 			t.Fatal(err)
 		}

@@ -96,7 +96,7 @@ func newPeople(t *testing.T, id any, text string) *people {
 	pipeline := e.Config.Pipeline()
 	for _, p := range projectiontest.All(t, peopleYAML) {
 		own(t, s.ReadModels, pipeline, "read model", p.Collection())
-		_, err := s.catalog.Write(t.Context(), nil, catalog.Create(pipeline.String(), catalog.Declare(p)[0], catalog.Found{}, catalog.Author{At: time.Now()}))
+		_, err := s.catalog.Write(t.Context(), nil, catalog.Create(pipeline.String(), catalog.Declare(p)[0], catalog.Author{At: time.Now()}))
 		w.check(err)
 	}
 	for i, person := range []any{id, w.other()} {

@@ -49,7 +49,7 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	if _, err := db.Collection("visits").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(1)}}); err != nil {
 		t.Fatal(err)
 	}
-	live := write(nil, catalog.Create("p", declared, catalog.Found{}, by))
+	live := write(nil, catalog.Create("p", declared, by))
 	retired := write(live, step(catalog.Retire(live, by)))
 	collections := dropped(retired, map[string]*catalog.Entry{"visits": retired})
 	drop, err := NewDrop(t.Context(), s, projections, retired, collections)
@@ -111,7 +111,7 @@ func TestDropNamesOnlyWhatIsThere(t *testing.T) {
 	db := server.Database(t)
 	projections := catalog.NewCatalog(db.Collection(catalog.CatalogName), "")
 	by := catalog.Author{At: time.Now()}
-	live, err := projections.Write(t.Context(), nil, catalog.Create(config.Pipeline{Topic: "p"}.String(), catalog.Declared{Name: "visits", Definition: catalog.Definition{Hash: "a", Collection: "visits"}}, catalog.Found{}, by))
+	live, err := projections.Write(t.Context(), nil, catalog.Create(config.Pipeline{Topic: "p"}.String(), catalog.Declared{Name: "visits", Definition: catalog.Definition{Hash: "a", Collection: "visits"}}, by))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func visitsEntry(t *testing.T, state *mongo.Database, pipeline string) *catalog.
 	t.Helper()
 	projections := projectiontest.All(t, visitsYAML)
 	entry, err := catalog.NewCatalog(state.Collection(catalog.CatalogName), pipeline).Write(t.Context(), nil,
-		catalog.Create(pipeline, catalog.Declare(projections[0])[0], catalog.Found{}, catalog.Author{At: time.Now()}))
+		catalog.Create(pipeline, catalog.Declare(projections[0])[0], catalog.Author{At: time.Now()}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
 			return catalog.Start(nil, new(config.Config).Pipeline().String(), declared, 0, by)
 		}, " is building"},
 		"retired": {func() (*catalog.Entry, error) {
-			return catalog.Retire(catalog.Create(new(config.Config).Pipeline().String(), declared, catalog.Found{}, by), by)
+			return catalog.Retire(catalog.Create(new(config.Config).Pipeline().String(), declared, by), by)
 		}, "no projector declares it any more"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,31 +13,23 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Holdings are the generations whose data a database has.
-type Holdings struct {
-	// Documents is the highest generation of the documents in the collection, and
-	// Watermarks that of the projection's watermarks; 0 for none.
-	Documents, Watermarks int64
-}
-
-// Hold looks for data of a projection in its collection and among the watermarks. It reads
-// the whole collection. The error is an [ErrLayout] if the collection has documents that no
-// projector has written.
-func Hold(ctx context.Context, db *mongo.Database, projection, collection string) (Holdings, error) {
-	var h Holdings
+// HighestGeneration returns the highest generation number of the documents in a collection and of the
+// watermarks of a projection; 0 for none. It reads the whole collection. The error is an [ErrLayout]
+// if the collection has documents that no projector has written.
+func HighestGeneration(ctx context.Context, db *mongo.Database, projection, collection string) (int64, error) {
 	if err := CheckDocuments(ctx, db, collection); err != nil {
-		return h, err
+		return 0, err
 	}
 	m := onMongo(db)
-	var err error
-	if h.Documents, err = m.highest(ctx, collection, bson.D{}, model.FieldLastGeneration); err != nil {
-		return h, fmt.Errorf("look for read models in collection %s: %w", collection, err)
-	}
-	h.Watermarks, err = m.highest(ctx, watermarksCollection, bson.D{{Key: fieldID + "." + fieldProjection, Value: projection}}, fieldID+"."+fieldGeneration)
+	documents, err := m.highest(ctx, collection, bson.D{}, model.FieldLastGeneration)
 	if err != nil {
-		return h, fmt.Errorf("look for watermarks of projection %s: %w", projection, err)
+		return 0, fmt.Errorf("look for read models in collection %s: %w", collection, err)
 	}
-	return h, nil
+	watermarks, err := m.highest(ctx, watermarksCollection, bson.D{{Key: fieldID + "." + fieldProjection, Value: projection}}, fieldID+"."+fieldGeneration)
+	if err != nil {
+		return 0, fmt.Errorf("look for watermarks of projection %s: %w", projection, err)
+	}
+	return max(documents, watermarks), nil
 }
 
 // highest returns the highest generation of the documents that match a filter; 0 if none
