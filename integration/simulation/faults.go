@@ -315,6 +315,7 @@ var faultKinds = map[string]faultKind{
 		}
 	}},
 	erasure:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},
+	intrusion:   {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.intrude(ctx, f) }},
 	replacement: {alone: true, run: func(ctx context.Context, w *World, _ Fault) { w.replaceEvents(ctx) }},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		to := time.Now().UTC()

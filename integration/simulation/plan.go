@@ -266,6 +266,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	// MongoDB's is far ahead, only reconciliation finds those that are the last of an aggregate.
 	p.Now = rand.New(rand.NewPCG(seed, 0x6e6f77)).IntN(5) == 0 && (p.Reconcile || p.ClockOffset < time.Minute) &&
 		!slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == stateRestoration })
+	drawIntrusions(p)
 	return p
 }
 

@@ -63,6 +63,10 @@ var promises = []promise{
 	{"G5, G6: every event that is not applied is listed", checkListed},
 	{"G8: readers see whole read models of one version, which never go back", checkReaders},
 	{"Erasure: an erased aggregate leaves no trace", checkErased},
+	{"A promotion deletes no document of an application", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.world.trampled, nil
+	}},
+	{"Findings hold no values", checkFindings},
 	{"G8: GET /applied says that a read model has an event only if it has", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.asks.findings, nil
 	}},

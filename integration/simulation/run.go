@@ -189,6 +189,9 @@ func (o *outcome) await(ctx context.Context, until time.Time) error {
 				return err
 			}
 		}
+		if try%10 == 6 {
+			o.world.mend(ctx)
+		}
 		if len(o.world.corrected)+len(o.world.refused) > 0 && try%10 == 9 {
 			// The message of a corrected event still has the old content. If it comes late, the
 			// aggregate is parked again. What the topic has refused is in the quarantine.

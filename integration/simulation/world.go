@@ -84,6 +84,10 @@ type World struct {
 	corrected map[string][]int64
 	// erasures are the aggregates that persons want to have erased.
 	erasures map[string]erased
+	// intruded says that an application has written into read models, and trampled describes which
+	// of its documents a promotion has deleted.
+	intruded bool
+	trampled []string
 	// archived are the aggregates whose events were deleted, each with the snapshot that is kept.
 	archived map[string]int64
 	// changing is held by the fault that changes the definition.
@@ -164,10 +168,11 @@ func (w *World) checkpoint() (found checkpoint) {
 }
 
 // models returns the read models of a projection that a majority has, from the collection of
-// the live generation.
+// the live generation. Documents of an application are left out.
 func (w *World) models(projection string) []bson.Raw {
 	name := w.named(projection)
-	return w.stores.Documents(modelsDatabase, cmp.Or(text(withID(w.state("projections"), name), "live", "collection"), name))
+	documents := w.stores.Documents(modelsDatabase, cmp.Or(text(withID(w.state("projections"), name), "live", "collection"), name))
+	return slices.DeleteFunc(documents, func(d bson.Raw) bool { return text(d, "by") == intruder && d.Lookup("lastGeneration").Type == 0 })
 }
 
 // model returns a read model of a projection; nil if there is none.

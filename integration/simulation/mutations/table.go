@@ -417,8 +417,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/build.go",
 		Old:   "case found.Unmanaged != nil:",
 		New:   "case found.Unmanaged != nil && found.Archived < 0:",
-		Blind: "no application writes into a collection of read models",
-		Test:  "projector/app TestPromotionKeepsTheDocumentsOfAnApplication",
+		Found: 10,
 	},
 	{
 		Name:  "a promotion deletes read models whose events are archived",
@@ -485,8 +484,8 @@ var Table = []Mutation{
 	{
 		Name:  "a finding has a value",
 		File:  "projector/internal/history/compare.go",
-		Old:   "Have: fold.TypeName(have)",
-		New:   "Have: have.String()",
+		Old:   "Have: fold.TypeName(value)",
+		New:   "Have: value.String()",
 		Blind: "no promise of the histories is about the texts of findings",
 		Test:  "projector/internal/history TestFindingsHoldNoValues",
 	},
