@@ -109,7 +109,8 @@ func peopleAreErased(t *testing.T) {
 	s.insert(moved("person-4", 1, "Edsger Dijkstra", "Elm Road"))
 	s.steps(
 		step{"projector verify --grace=5s", 1, "person-4 … behind … the aggregate was erased, and has events again"},
-		step{"projector verify --grace=5s --repair --yes", 1, "person-4 … behind … repaired"},
+		step{"projector verify --grace=5s --repair --yes", 1, "person-4 … behind … projector verify --aggregate person-4 --repair"},
+		step{"projector verify --grace=5s --aggregate=person-4 --repair --yes", 1, "person-4 … behind … repaired"},
 		step{"projector verify --grace=5s", 0, "people, generation 1: 3 aggregates … every read model equals the fold of its events"},
 	)
 }

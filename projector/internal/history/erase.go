@@ -3,8 +3,10 @@ package history
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -12,15 +14,15 @@ import (
 )
 
 // Refold makes the read model of an aggregate, or its part of a view, from nothing but the events
-// that the store has now, up to one that is missing. Those up to floor may be missing. The watermark
-// is at least floor, unless an event cannot be folded: then the aggregate is parked at that event.
-// If the store has no event, the document or the part goes, and the watermark [model.Erased] stays,
-// until there are events again.
+// that the store has now. If an event cannot be folded, the aggregate is parked at that event. If the
+// store has no event, the document or the part goes, and the watermark [model.Erased] stays, until
+// there are events again. Refold refuses an aggregate of which only some events were deleted: a
+// message of a deleted one would bring it back.
 //
 // Refold takes effect also if the read model was right, because the events may have been changed
 // or deleted in place. It can be repeated, and run at the same time as every other writer. The
 // error is [model.ErrSuperseded] if the generation was replaced meanwhile.
-func (w *Workers) Refold(ctx context.Context, t *engine.Target, aggregateID string, floor int64) error {
+func (w *Workers) Refold(ctx context.Context, t *engine.Target, aggregateID string) error {
 	for range maxRepairs {
 		known, err := w.Events.Known(ctx, []string{aggregateID})
 		a, done := &aggregate{id: aggregateID, raw: known[aggregateID]}, false
@@ -29,7 +31,7 @@ func (w *Workers) Refold(ctx context.Context, t *engine.Target, aggregateID stri
 		case a.raw.Type == 0:
 			done, err = w.forgetOnce(ctx, t.Unit(aggregateID), t)
 		default:
-			done, err = w.refoldOnce(ctx, t, a, &floor)
+			done, err = w.refoldOnce(ctx, t, a)
 		}
 		if err != nil {
 			return fmt.Errorf("fold the aggregate again into %s: %w", t, err)
@@ -70,7 +72,7 @@ func (w *Workers) forgetOnce(ctx context.Context, u model.Unit, t *engine.Target
 }
 
 // refoldOnce makes one attempt. If another writer was faster, it returns false.
-func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate, floor *int64) (done bool, err error) {
+func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate) (done bool, err error) {
 	u := t.Unit(a.id)
 	state, err := w.load(ctx, u)
 	if err != nil {
@@ -78,9 +80,12 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 	}
 	w.Store.Release([]model.State{state})
 	if state.Watermark == model.Erased {
-		return false, w.Repairer.Readmit(ctx, u)
+		return false, w.Repairer.Readmit(ctx, u, state.Watermark)
 	}
-	*floor = max(*floor, state.Watermark)
+	last, err := w.lastOfWhole(ctx, t, a, state.Watermark)
+	if err != nil {
+		return false, err
+	}
 	state, ok, err := w.loadAside(ctx, u, state.Watermark, state.Document != nil)
 	if err != nil || !ok {
 		return false, err
@@ -89,44 +94,57 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if state.Document != nil && !u.Parts {
 		return false, nil // A live writer has replaced the document that was set aside.
 	}
-	if f := state.Foreign; f != nil {
-		*floor = max(*floor, f.Watermark)
-	}
-	fold, failed, err := w.foldFrom(ctx, t, a, nil, u.FirstEvent(), *floor)
+	fold, failed, err := w.foldFrom(ctx, t, a, nil, u.FirstEvent())
 	if err != nil {
 		return false, err
 	}
-	if err := w.park(ctx, u, a.raw, *floor, failed); err != nil {
-		return false, err
+	if failed != nil {
+		if err := w.park(ctx, u, a.raw, last, failed); err != nil {
+			return false, err
+		}
 	}
-	_, parked := errors.AsType[*projection.Error](failed)
-	write, changes := refolded(u, t, fold, state, parked, *floor)
+	to := max(fold.Last(), u.NoEvent())
+	if to < state.Watermark && !u.Parts {
+		// A writer only raises the watermark of a unit without a document.
+		return false, w.Repairer.Readmit(ctx, u, state.Watermark)
+	}
+	write, ok := refolded(u, t, fold, state, to)
 	switch {
-	case !changes && state.Foreign == nil:
-		return true, nil
-	case !changes:
-		_, err := w.Repairer.RemoveForeign(ctx, u, *state.Foreign)
-		return err == nil, err
+	case ok:
+		return w.write(ctx, write)
+	case state.Foreign != nil:
+		_, err = w.Repairer.RemoveForeign(ctx, u, *state.Foreign)
 	}
-	return w.write(ctx, write)
+	return err == nil, err
+}
+
+// lastOfWhole returns the last event of an aggregate, or an error if the application has deleted some
+// of its events and not all. An event that breaks the contract is there, and no message has it.
+func (w *Workers) lastOfWhole(ctx context.Context, t *engine.Target, a *aggregate, watermark int64) (int64, error) {
+	h := newFolded(t, a)
+	err := w.readFrom(ctx, a, math.MinInt64, bson.Timestamp{}, h.add)
+	lacks := h.hole
+	if lacks == h.unit.NoEvent() && h.last < watermark {
+		lacks = h.last + 1
+	}
+	if err == nil && lacks > h.unit.NoEvent() && a.unreadable == 0 {
+		err = fmt.Errorf("the event store lacks event %d of the aggregate: delete all of its events, or put that one back and mask it", lacks)
+	}
+	return h.last, err
 }
 
 // refolded returns the write that gives a unit the result of the fold; false if there is nothing to
 // write.
-func refolded(u model.Unit, t *engine.Target, fold *projection.Accumulator, state model.State, parked bool, floor int64) (model.Write, bool) {
-	to := fold.Last()
-	if !parked {
-		to = max(to, floor)
-	}
+func refolded(u model.Unit, t *engine.Target, fold *projection.Accumulator, state model.State, to int64) (model.Write, bool) {
 	if fold.State() != nil {
 		write, _ := fold.Write(u, state)
-		write.To, write.Building = to, t.Building
+		write.Building = t.Building
 		return write, true
 	}
 	write := model.Write{
-		Unit: u, Kind: model.MoveWatermark, From: state.Watermark, To: max(to, state.Watermark), UpdatedAt: state.UpdatedAt,
+		Unit: u, Kind: model.MoveWatermark, From: state.Watermark, To: to, UpdatedAt: state.UpdatedAt,
 		Foreign: state.Foreign, View: t.Projection.View(), Building: t.Building,
 	}
-	changes := to > state.Watermark || u.Parts && state.Document != nil
-	return write, changes && (floor > u.NoEvent() || fold.Concerned())
+	changes := to != state.Watermark || u.Parts && state.Document != nil
+	return write, changes && (state.Watermark > u.NoEvent() || state.Foreign != nil || fold.Concerned())
 }

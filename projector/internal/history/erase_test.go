@@ -1,10 +1,10 @@
 package history
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -28,7 +28,7 @@ func TestErasedAggregateCanHaveEventsAgain(t *testing.T) {
 		"none concerns it":            {customer("a", 2), 0, false, "", 0},
 		"the first cannot be applied": {typed("a", "Bad", "Set"), 0, false, "event 1 cannot be applied", 1},
 		"another cannot be applied":   {typed("a", "Set", "Bad"), 1, true, "", 2},
-		"they do not begin at 1":      {later, 0, false, "lacks event 1", 0},
+		"they do not begin at 1":      {later, 0, false, "lacks event 1", 1},
 	} {
 		for _, remedy := range []string{"repair", "erase"} {
 			t.Run(name+", "+remedy, func(t *testing.T) {
@@ -43,14 +43,14 @@ func TestErasedAggregateCanHaveEventsAgain(t *testing.T) {
 					t.Errorf("found %+v before", found)
 				}
 				if remedy == "erase" {
-					if err := workers.Refold(t.Context(), w.target(), "a", 0); err != nil {
+					if err := workers.Refold(t.Context(), w.target(), "a"); (err != nil) != (name == "they do not begin at 1") {
 						t.Error(err)
 					}
-				} else if found, _ := w.verify(t, workers, Params{Repair: true}); found["a"].Repaired != (c.refusal == "") || !strings.Contains(found["a"].RepairError, c.refusal) {
+				} else if found, _ := w.verify(t, workers, Params{Aggregate: "a", Repair: true}); found["a"].Repaired != (c.refusal == "") || !strings.Contains(found["a"].RepairError, c.refusal) {
 					t.Errorf("repaired %+v, want the error %q", found["a"], c.refusal)
 				}
 				state, err := workers.load(t.Context(), w.target().Unit("a"))
-				if err != nil || state.Watermark != c.watermark || (state.Document != nil) != c.document || w.parked["a"].EventID != c.parkedAt {
+				if err != nil || state.Watermark != c.watermark || (state.Document != nil) != c.document || remedy == "repair" && w.parked["a"].EventID != c.parkedAt {
 					t.Errorf("watermark %d, document %s, parked at %d, %v; want %+v", state.Watermark, state.Document, w.parked["a"].EventID, err, c)
 				}
 			})
@@ -58,31 +58,36 @@ func TestErasedAggregateCanHaveEventsAgain(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesErasedAggregates lets a sweep with content find an erased aggregate that has events
-// again: a message from before the erasure could follow them.
-func TestSweepLeavesErasedAggregates(t *testing.T) {
+// TestErasureRefusesAnAggregateOfWhichSomeEventsWereDeleted deletes one of three events: a message of
+// it could still be under way.
+func TestErasureRefusesAnAggregateOfWhichSomeEventsWereDeleted(t *testing.T) {
 	t.Parallel()
-	w := newYAML(t, deletingYAML)
-	w.hasNone(t, "a", model.Erased)
-	w.store(t, typed("a", "Set")[0])
-	if found, _ := w.compare(t, w.verifiers(), job.Reconcile, Params{Repair: true}); found["a"].Kind != Behind || found["a"].RepairError != errErased.Error() {
-		t.Errorf("found %+v", found)
+	for id := range int64(3) {
+		w := newYAML(t, deletingYAML, typed("a", "Set", "Add", "Add")...)
+		w.remove(t, "events", one("eventId", id+1))
+		if err := w.verifiers().Refold(t.Context(), w.target(), "a"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("lacks event %d of the aggregate: delete all", id+1)) {
+			t.Errorf("without event %d: %v", id+1, err)
+		}
 	}
 }
 
-// TestErasureFoldsOnlyAcrossEventsThatTheReadModelHad deletes events with and above the watermark.
-func TestErasureFoldsOnlyAcrossEventsThatTheReadModelHad(t *testing.T) {
+// TestErasureParksAtAMaskedEventThatCannotBeFolded masks the first event of a read model, of one that
+// was deleted, and of a part. The watermark goes back to the event before it, so that the aggregate
+// waits there, and the marker has the last event.
+func TestErasureParksAtAMaskedEventThatCannotBeFolded(t *testing.T) {
 	t.Parallel()
-	w := newYAML(t, deletingYAML, typed("a", "Set", "Add", "Add")...)
-	later := typed("a", "Add")[0]
-	later.id = 9
-	w.store(t, later)
-	w.remove(t, "events", one("eventId", int64(2)))
-	if err := w.verifiers().Refold(t.Context(), w.target(), "a", 0); err != nil {
-		t.Fatal(err)
-	}
-	state, err := w.verifiers().load(t.Context(), w.target().Unit("a"))
-	if n, _ := state.Document.Lookup("n").AsInt64OK(); err != nil || state.Watermark != 3 || n != 4 {
-		t.Errorf("watermark %d, document %s, %v; want 1 + 3 as of event 3", state.Watermark, state.Document, err)
+	for _, last := range []string{"Add", "Delete"} {
+		w := newYAML(t, deletingYAML, typed("a", "Set", "Add", last)...)
+		if _, err := w.events.UpdateOne(t.Context(), one("eventId", int64(1)), one("$set", one("eventType", "Bad"))); err != nil {
+			t.Fatal(err)
+		}
+		workers := w.verifiers()
+		if err := workers.Refold(t.Context(), w.target(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		state, err := workers.load(t.Context(), w.target().Unit("a"))
+		if m := w.parked["a"]; err != nil || state.Watermark != 0 || state.Document != nil || m.EventID != 1 || m.Head != 3 {
+			t.Errorf("%s: watermark %d, document %s, parked %+v, %v", last, state.Watermark, state.Document, m, err)
+		}
 	}
 }

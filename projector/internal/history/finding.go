@@ -107,6 +107,9 @@ type Finding struct {
 // expressions and of MongoDB can have such values.
 func WithoutValues(err error) string {
 	if failed, ok := errors.AsType[*projection.Error](err); ok {
+		if failed.Reason == projection.ReasonMissing {
+			return failed.Err.Error()
+		}
 		return fmt.Sprintf("event %d cannot be applied, reason %s: see \"projector explain\"", failed.EventID, failed.Reason)
 	}
 	if refused, ok := errors.AsType[mongo.ServerError](err); ok {

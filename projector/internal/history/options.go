@@ -47,8 +47,8 @@ type Repairer interface {
 	RemoveForeign(ctx context.Context, u model.Unit, foreign model.Foreign) (bool, error)
 	// Remove deletes the document under the unit's aggregate id, of whatever generation.
 	Remove(ctx context.Context, u model.Unit) error
-	// Readmit deletes the unit's watermark if that is [model.Erased].
-	Readmit(ctx context.Context, u model.Unit) error
+	// Readmit deletes the unit's side watermark if it has this value.
+	Readmit(ctx context.Context, u model.Unit, watermark int64) error
 }
 
 // Parking is the list of parked units: it knows which are parked, and parks others.

@@ -240,8 +240,8 @@ func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) 
 		switch {
 		case f.Kind == Extra:
 			return errExtra(f)
-		case f.erased && p.job.Kind == job.Reconcile:
-			return errErased
+		case f.erased && p.params.Aggregate == "" && !p.target.Building:
+			return errErased(a.id)
 		}
 		if err := p.succeeded(ctx); err != nil {
 			return err

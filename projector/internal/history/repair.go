@@ -26,8 +26,11 @@ func errExtra(f *Finding) error {
 	return fmt.Errorf("%s, and a repair deletes no read model: check the event store, and delete the read model by hand if it is wrong", f.Detail)
 }
 
-// errErased says why a sweep leaves an erased aggregate that has events again.
-var errErased = errors.New("a sweep does not make its events count, because a message from before the erasure could bring its data back: if none can be under way any more, run \"projector verify --repair\"")
+// errErased says why a job leaves an erased aggregate that has events again, unless it is about that
+// aggregate alone, or about a generation that is being built: that one applies all events.
+func errErased(aggregateID string) error {
+	return fmt.Errorf("a message from before the erasure could bring its data back: if none can be under way any more, run \"projector verify --aggregate %s --repair\"", aggregateID)
+}
 
 // errNewer adds the remedy to the error of a document of a newer generation. After a restore,
 // or a change by hand, no process writes that generation.
@@ -61,7 +64,7 @@ func (w *Workers) repair(ctx context.Context, t *engine.Target, a *aggregate) er
 		case finding.Kind == Extra:
 			return errExtra(finding)
 		case finding.erased:
-			if err := w.Repairer.Readmit(ctx, t.Unit(a.id)); err != nil {
+			if err := w.Repairer.Readmit(ctx, t.Unit(a.id), model.Erased); err != nil {
 				return err
 			}
 			continue
@@ -95,8 +98,8 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if state.Foreign != nil || f.anew || f.wrongContent && (u.Parts || stored == nil) {
 		stored, from = nil, u.FirstEvent()
 	}
-	fold, failed, err := w.foldFrom(ctx, t, a, stored, from, u.NoEvent())
-	if err == nil {
+	fold, failed, err := w.foldFrom(ctx, t, a, stored, from)
+	if err == nil && failed != nil {
 		err = w.park(ctx, u, a.raw, f.Head, failed)
 	}
 	switch {
@@ -145,9 +148,9 @@ func (w *Workers) loadAside(ctx context.Context, u model.Unit, watermark int64, 
 	return state, false, err
 }
 
-// foldFrom folds the aggregate's events from an id on into a stored document, up to one that
-// cannot be folded, or that is missing: failed says why. Events up to gone may be missing.
-func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from, gone int64) (fold *projection.Accumulator, failed, err error) {
+// foldFrom folds the aggregate's events from an id on into a stored document, up to one that is
+// missing or cannot be folded: failed says why.
+func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64) (fold *projection.Accumulator, failed *projection.Error, err error) {
 	fold = t.Projection.Begin(stored)
 	u, next := t.Unit(a.id), from
 	err = w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
@@ -158,26 +161,24 @@ func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, 
 			if next == u.FirstEvent() {
 				next = t.Projection.BeginsAt(ev, next)
 			}
-			if ev.EventID != next && ev.EventID > gone+1 {
-				failed = fmt.Errorf("the event store lacks event %d", next)
+			if ev.EventID != next {
+				failed = &projection.Error{
+					Projection: u.Projection, AggregateID: u.AggregateID, EventID: next, Reason: projection.ReasonMissing, Err: fmt.Errorf("the event store lacks event %d", next),
+				}
 				events = events[:i]
 				break
 			}
 			next = ev.EventID + 1
 		}
-		if err := fold.Add(events); err != nil && failed == nil {
-			failed = err
+		if poison := fold.Add(events); poison != nil {
+			failed = poison
 		}
 	})
 	return fold, failed, err
 }
 
-// park parks an aggregate at the event that cannot be folded, unless failed has another reason.
-func (w *Workers) park(ctx context.Context, u model.Unit, raw bson.RawValue, head int64, failed error) error {
-	cause, poison := errors.AsType[*projection.Error](failed)
-	if !poison {
-		return nil
-	}
+// park parks an aggregate at the event that is missing or cannot be folded.
+func (w *Workers) park(ctx context.Context, u model.Unit, raw bson.RawValue, head int64, cause *projection.Error) error {
 	at, err := w.parked(ctx, u)
 	if err != nil || at.EventID == cause.EventID {
 		return err

@@ -363,24 +363,16 @@ func (r *erasing) targets(ctx context.Context) (targets []eraseTarget, err error
 	return targets, nil
 }
 
-// refold folds the aggregate again into each of the targets. A watermark is not lower than that of
-// the projection's other generation. The error is [model.ErrSuperseded] only if all others were
-// folded.
+// refold folds the aggregate again into each of the targets. The error is [model.ErrSuperseded] only
+// if all others were folded.
 func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets []eraseTarget) error {
-	floors := make(map[string]int64)
 	units := make([]model.Unit, len(targets))
 	for i := range targets {
 		units[i] = targets[i].Unit(r.Aggregate)
-		floors[units[i].Projection] = units[i].NoEvent()
 	}
 	states, err := worker.Store.Watermarks(ctx, units)
 	if err != nil {
 		return err
-	}
-	for i := range states {
-		if states[i].Watermark != model.Erased {
-			floors[units[i].Projection] = max(floors[units[i].Projection], states[i].Watermark)
-		}
 	}
 	var superseded error
 	for i := range targets {
@@ -392,7 +384,7 @@ func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets [
 		if t.idle && s.Watermark == units[i].NoEvent() && s.Foreign == nil && s.Err == nil && s.Unavailable == nil {
 			continue
 		}
-		err := worker.Refold(ctx, &t.Target, r.Aggregate, floors[units[i].Projection])
+		err := worker.Refold(ctx, &t.Target, r.Aggregate)
 		switch {
 		case errors.Is(err, model.ErrSuperseded):
 			superseded = err

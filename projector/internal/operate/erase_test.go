@@ -370,6 +370,29 @@ func TestEraseOfABuildingGeneration(t *testing.T) {
 }
 
 // TestEraseMasksElementsOfArrays masks a field in each element of arrays, and nothing else.
+// TestEraseParksAtAnEventThatCannotBeFolded takes a field away that the projections read. Each read
+// model, and the part of the view, goes back to the event before: the messages that are still under way
+// have the field.
+func TestEraseParksAtAnEventThatCannotBeFolded(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	_, err := w.s.Events.UpdateMany(t.Context(), bson.D{{Key: "aggregateId", Value: "person-1"}}, bson.D{{Key: "$unset", Value: bson.D{{Key: "payload.name", Value: ""}}}})
+	w.check(err)
+	if result, err := w.erase(eraseCommand{}); err != nil || result.Left != 0 {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	if r := w.watermarks(); r["people"] != 0 || r["guests"] != 0 || r["towns"] != 0 {
+		t.Errorf("watermarks %v", r)
+	}
+	if found := w.verify(); found != nil {
+		t.Errorf("a verification finds %v", found)
+	}
+	parked := w.documents()["parked"]
+	if strings.Count(parked, `"eventId": {"$numberLong":"1"}`) != 3 || strings.Count(parked, `"head": {"$numberLong":"2"}`) != 3 {
+		t.Errorf("parked: %s", parked)
+	}
+}
+
 func TestEraseMasksElementsOfArrays(t *testing.T) {
 	t.Parallel()
 	w := newPeople(t, "person-1", "person-1")

@@ -64,12 +64,12 @@ func (r *Repairer) Remove(ctx context.Context, u model.Unit) error {
 	return nil
 }
 
-// Readmit deletes the watermark [model.Erased] of a unit, so that the events of an aggregate that was
-// erased count again. A message that is still under way from before the erasure counts too.
-func (r *Repairer) Readmit(ctx context.Context, u model.Unit) error {
-	filter := build(160).sideID(fieldID, &u).int(model.FieldLastEventID, model.Erased).raw()
+// Readmit deletes the side watermark of a unit if it has this value, so that events up to it count
+// again: those of an aggregate that was erased, or those behind one that cannot be folded any more.
+func (r *Repairer) Readmit(ctx context.Context, u model.Unit, watermark int64) error {
+	filter := build(160).sideID(fieldID, &u).int(model.FieldLastEventID, watermark).raw()
 	if _, err := r.db.remove(ctx, watermarksCollection, []bson.Raw{filter}); err != nil {
-		return fmt.Errorf("delete the watermark of the erased aggregate %s in %s: %w", u.AggregateID, u.Projection, err)
+		return fmt.Errorf("delete the watermark of %s in %s: %w", u.AggregateID, u.Projection, err)
 	}
 	return nil
 }
