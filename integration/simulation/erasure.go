@@ -151,7 +151,8 @@ func (w *World) eraseAgain(ctx context.Context) {
 }
 
 // retryBuilds repeats the builds that have failed because events were deleted while they were
-// verified, as docs/erasure.md says.
+// verified, and lets those go on that wait because an erased aggregate has read models of before the
+// loss of the state, as docs/erasure.md says.
 func (w *World) retryBuilds(ctx context.Context) {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(w.erasures)), func(e erased) bool { return e.deleted }) {
 		return
@@ -159,6 +160,9 @@ func (w *World) retryBuilds(ctx context.Context) {
 	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
 		if strings.Contains(text(entry, "building", "reason"), "differ from the fold") {
 			_ = w.command(ctx, virtual.Projector, "projections", "retry", text(entry, "_id"), "--yes", "--why", "simulation")
+		}
+		if missing := number(entry, "building", "archived"); missing > 0 && number(entry, "live", "generation") == 0 {
+			_ = w.command(ctx, virtual.Projector, "projections", "rebuild", text(entry, "_id"), "--allow-missing", fmt.Sprint(missing), "--yes", "--why", "simulation")
 		}
 	}
 }
