@@ -90,6 +90,13 @@ func (c *counting) next(count int, err error) {
 	c.count, c.err, c.begun = count, err, nil
 }
 
+// counts is how many counts have begun.
+func (c *counting) counts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.begun)
+}
+
 // shows expects the last count; "absent" means that it is stale.
 func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
@@ -195,7 +202,7 @@ func TestCounterKeepsItsConnectionUntilACountFails(t *testing.T) {
 				defer c.stop()
 				testkit.Pass(countInterval / 2)
 				c.next(7, test.err)
-				for len(c.begun) == 0 {
+				for c.counts() == 0 {
 					testkit.Pass(time.Second)
 				}
 				c.next(7, nil)
