@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -14,7 +11,7 @@ import (
 )
 
 // Refold makes the read model of an aggregate, or its part of a view, from nothing but the events
-// that the store has now. If an event cannot be folded, the aggregate is parked at that event. If the
+// that the store has now. If an event is missing or cannot be folded, the aggregate is parked at that event. If the
 // store has no event, the document or the part goes, and the watermark [model.Erased] stays, until
 // there are events again. Refold refuses an aggregate of which only some events were deleted: a
 // message of a deleted one would bring it back.
@@ -82,10 +79,6 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if state.Watermark == model.Erased {
 		return false, w.Repairer.Readmit(ctx, u, state.Watermark)
 	}
-	last, err := w.lastOfWhole(ctx, t, a, state.Watermark)
-	if err != nil {
-		return false, err
-	}
 	state, ok, err := w.loadAside(ctx, u, state.Watermark, state.Document != nil)
 	if err != nil || !ok {
 		return false, err
@@ -94,14 +87,9 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if state.Document != nil && !u.Parts {
 		return false, nil // A live writer has replaced the document that was set aside.
 	}
-	fold, failed, err := w.foldFrom(ctx, t, a, nil, u.FirstEvent())
+	fold, _, err := w.foldOrPark(ctx, t, a, nil, u.FirstEvent())
 	if err != nil {
 		return false, err
-	}
-	if failed != nil {
-		if err := w.park(ctx, u, a.raw, last, failed); err != nil {
-			return false, err
-		}
 	}
 	to := max(fold.Last(), u.NoEvent())
 	if to < state.Watermark && !u.Parts {
@@ -116,21 +104,6 @@ func (w *Workers) refoldOnce(ctx context.Context, t *engine.Target, a *aggregate
 		_, err = w.Repairer.RemoveForeign(ctx, u, *state.Foreign)
 	}
 	return err == nil, err
-}
-
-// lastOfWhole returns the last event of an aggregate, or an error if the application has deleted some
-// of its events and not all. An event that breaks the contract is there, and no message has it.
-func (w *Workers) lastOfWhole(ctx context.Context, t *engine.Target, a *aggregate, watermark int64) (int64, error) {
-	h := newFolded(t, a)
-	err := w.readFrom(ctx, a, math.MinInt64, bson.Timestamp{}, h.add)
-	lacks := h.hole
-	if lacks == h.unit.NoEvent() && h.last < watermark {
-		lacks = h.last + 1
-	}
-	if err == nil && lacks > h.unit.NoEvent() && a.unreadable == 0 {
-		err = fmt.Errorf("the event store lacks event %d of the aggregate: delete all of its events, or put that one back and mask it", lacks)
-	}
-	return h.last, err
 }
 
 // refolded returns the write that gives a unit the result of the fold; false if there is nothing to

@@ -98,10 +98,7 @@ func (w *Workers) repairOnce(ctx context.Context, t *engine.Target, a *aggregate
 	if state.Foreign != nil || f.anew || f.wrongContent && (u.Parts || stored == nil) {
 		stored, from = nil, u.FirstEvent()
 	}
-	fold, failed, err := w.foldFrom(ctx, t, a, stored, from)
-	if err == nil && failed != nil {
-		err = w.park(ctx, u, a.raw, f.Head, failed)
-	}
+	fold, failed, err := w.foldOrPark(ctx, t, a, stored, from)
 	switch {
 	case err != nil:
 		return err
@@ -148,12 +145,15 @@ func (w *Workers) loadAside(ctx context.Context, u model.Unit, watermark int64, 
 	return state, false, err
 }
 
-// foldFrom folds the aggregate's events from an id on into a stored document, up to one that is
-// missing or cannot be folded: failed says why.
-func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64) (fold *projection.Accumulator, failed *projection.Error, err error) {
+// foldOrPark folds the aggregate's events from an id on into a stored document. If one is missing or
+// cannot be folded, it parks the aggregate at that event: failed says why.
+func (w *Workers) foldOrPark(ctx context.Context, t *engine.Target, a *aggregate, stored []byte, from int64) (fold *projection.Accumulator, failed *projection.Error, err error) {
 	fold = t.Projection.Begin(stored)
-	u, next := t.Unit(a.id), from
+	u, next, last := t.Unit(a.id), from, from
 	err = w.readFrom(ctx, a, from, bson.Timestamp{}, func(events []*event.Event) {
+		if len(events) > 0 {
+			last = events[len(events)-1].EventID
+		}
 		if failed != nil {
 			return
 		}
@@ -174,6 +174,9 @@ func (w *Workers) foldFrom(ctx context.Context, t *engine.Target, a *aggregate, 
 			failed = poison
 		}
 	})
+	if err == nil && failed != nil {
+		err = w.park(ctx, u, a.raw, last, failed)
+	}
 	return fold, failed, err
 }
 

@@ -118,6 +118,9 @@ func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q d
 	if err := r.find(ctx); err != nil {
 		return err
 	}
+	if err := r.whole(ctx); err != nil {
+		return err
+	}
 	before, err := r.search(ctx)
 	if err != nil {
 		return err

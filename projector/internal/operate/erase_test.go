@@ -370,6 +370,25 @@ func TestEraseOfABuildingGeneration(t *testing.T) {
 }
 
 // TestEraseMasksElementsOfArrays masks a field in each element of arrays, and nothing else.
+// TestEraseRefusesAnAggregateOfWhichSomeEventsWereDeleted deletes one of the two events, and changes
+// nothing: a message of it could still be under way.
+func TestEraseRefusesAnAggregateOfWhichSomeEventsWereDeleted(t *testing.T) {
+	t.Parallel()
+	for id := range int64(2) {
+		w := newPeople(t, "person-1", "person-1")
+		w.copies()
+		_, err := w.s.Events.DeleteOne(t.Context(), bson.D{{Key: "aggregateId", Value: "person-1"}, {Key: "eventId", Value: id + 1}})
+		w.check(err)
+		before := w.documents()
+		if _, err := w.erase(eraseCommand{Mask: []string{"payload.name"}}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("event %d is missing", id+1)) {
+			t.Errorf("without event %d: %v", id+1, err)
+		}
+		if after := w.documents(); !maps.Equal(before, after) {
+			t.Errorf("it has changed %v to %v", before, after)
+		}
+	}
+}
+
 // TestEraseParksAtAnEventThatCannotBeFolded takes a field away that the projections read. Each read
 // model, and the part of the view, goes back to the event before: the messages that are still under way
 // have the field.
