@@ -11,10 +11,9 @@ import (
 )
 
 // Refold makes the read model of an aggregate, or its part of a view, from nothing but the events
-// that the store has now. If an event is missing or cannot be folded, the aggregate is parked at that event. If the
-// store has no event, the document or the part goes, and the watermark [model.Erased] stays, until
-// there are events again. Refold refuses an aggregate of which only some events were deleted: a
-// message of a deleted one would bring it back.
+// that the store has now. If an event is missing or cannot be folded, the aggregate is parked at
+// that event. If the store has no event, the document or the part goes, and the watermark
+// [model.Erased] stays, until there are events again.
 //
 // Refold takes effect also if the read model was right, because the events may have been changed
 // or deleted in place. It can be repeated, and run at the same time as every other writer. The

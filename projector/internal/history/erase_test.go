@@ -57,8 +57,8 @@ func TestErasedAggregateCanHaveEventsAgain(t *testing.T) {
 	}
 }
 
-// TestErasureParksAtAMaskedEventThatCannotBeFolded masks the first event of a read model, of one that
-// was deleted, and of a part. The watermark goes back to the event before it, so that the aggregate
+// TestErasureParksAtAMaskedEventThatCannotBeFolded masks the first event of a read model, and of one
+// that was deleted. The watermark goes back to the event before it, so that the aggregate
 // waits there, and the marker has the last event.
 func TestErasureParksAtAMaskedEventThatCannotBeFolded(t *testing.T) {
 	t.Parallel()

@@ -380,7 +380,7 @@ func TestEraseRefusesAnAggregateOfWhichSomeEventsWereDeleted(t *testing.T) {
 		_, err := w.s.Events.DeleteOne(t.Context(), bson.D{{Key: "aggregateId", Value: "person-1"}, {Key: "eventId", Value: id + 1}})
 		w.check(err)
 		before := w.documents()
-		if _, err := w.erase(eraseCommand{Mask: []string{"payload.name"}}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("event %d is missing", id+1)) {
+		if _, err := w.erase(eraseCommand{Mask: []string{"payload.name"}}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("lacks event %d,", id+1)) {
 			t.Errorf("without event %d: %v", id+1, err)
 		}
 		if after := w.documents(); !maps.Equal(before, after) {

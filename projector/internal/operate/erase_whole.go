@@ -50,7 +50,7 @@ func (r *erasing) whole(ctx context.Context) error {
 			lacks = has.to + 1
 		}
 		if lacks >= 0 {
-			return fmt.Errorf("the event store has only some events of the aggregate: event %d is missing in projection %s, for example. Delete all of its events, or put the missing ones back; then erase it", lacks, units[i].Projection)
+			return fmt.Errorf("the event store has only some events of the aggregate: it lacks event %d, for example. Delete all of its events, or put the missing ones back; then erase it", lacks)
 		}
 	}
 	return nil
