@@ -134,10 +134,13 @@ func (c *Counter[C, T]) look(ctx context.Context) time.Duration {
 	return wait
 }
 
-// count counts over the connection of the last count, or over a new one. After an error it closes
-// the connection, unless the broker only throttles and the links still work.
+// count counts over the connection of the last count, or over a new one. The broker closes
+// connections and links that are idle: if the one of the last count is lost, it counts again over a
+// new one. After an error it closes the connection, unless the broker only throttles and the links
+// still work.
 func (c *Counter[C, T]) count(ctx context.Context) (count T, err error) {
-	if c.connection == nil {
+	kept := c.connection != nil
+	if !kept {
 		connection, err := c.options.Dial()
 		if err != nil {
 			return count, fmt.Errorf("open a connection: %w", err)
@@ -150,6 +153,9 @@ func (c *Counter[C, T]) count(ctx context.Context) (count T, err error) {
 	}
 	if Classify(err) != ClassBusy || Broken(err) {
 		c.close()
+	}
+	if kept && Classify(err) == ClassConnectionLost {
+		return c.count(ctx)
 	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)

@@ -186,11 +186,11 @@ func TestCounterWaitsAfterFailures(t *testing.T) {
 func TestCounterKeepsItsConnectionUntilACountFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		err    error // of the second count
+		err    error // of the second count, and of a repetition
 		closed []int
 	}{
 		"works":              {nil, nil},
-		"is lost":            {&amqp.ConnError{}, []int{1}},
+		"is lost":            {&amqp.ConnError{}, []int{1, 2}},
 		"throttles":          {condition("com.microsoft:server-busy"), nil},
 		"throttles the link": {&amqp.LinkError{RemoteErr: condition("com.microsoft:server-busy")}, []int{1}},
 		"fails":              {errors.New("no"), []int{1}},
