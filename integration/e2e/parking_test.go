@@ -104,6 +104,10 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 	// Few sessions with many aggregates each, so that a batch needs all documents at the
 	// same time.
 	s.SetEnv("PENSTOCK_SESSION_MODE=bucket", "PENSTOCK_SESSION_BUCKETS=2")
+	// Over an empty event store, the projection is live at once.
+	empty := s.startProjector(0)
+	s.ready()
+	s.stopped(empty)
 	for a := range aggregates {
 		if _, err := s.models.Collection("large").InsertOne(t.Context(), bson.D{
 			{Key: "_id", Value: fmt.Sprint("large-", a)}, {Key: "lastEventId", Value: int64(1)}, {Key: "lastGeneration", Value: int64(1)}, {Key: "lastUpdatedAt", Value: time.Now()},
