@@ -97,7 +97,7 @@ func checks(b *strings.Builder, histories int) {
 			byPromise[promise] = append(byPromise[promise], what)
 		}
 	}
-	fmt.Fprintf(b, "Each of the %s histories was checked for all [promises](../ARCHITECTURE.md#what-is-promised):\n\n", number(histories))
+	fmt.Fprintf(b, "Each of the %s histories was checked for all [promises](../ARCHITECTURE.md#what-is-promised) of its commit. Now these are:\n\n", number(histories))
 	for _, promise := range slices.Sorted(maps.Keys(byPromise)) {
 		fmt.Fprintf(b, "### %s\n\n", promise)
 		for _, what := range byPromise[promise] {
