@@ -117,6 +117,11 @@ func TestReadYourWrites(t *testing.T) {
 	if answer.Result != "timeout" || answer.Pairs[0].Watermark != 0 || answer.Pairs[0].Head != 0 {
 		t.Errorf("unknown aggregate: %+v", answer)
 	}
+	s.erase(0, "nothing is left", "--aggregate=nobody", "--why=request 1", "--yes")
+	s.get(address, "/applied?projection=counts&aggregateId=nobody&eventId=1&timeout=0s", http.StatusOK, &answer)
+	if answer.Result != "timeout" || answer.Pairs[0].Watermark != 0 {
+		t.Errorf("erased aggregate: %+v", answer)
+	}
 	var refusal struct{ Error string }
 	s.get(address, "/applied?projection=users&aggregateId=a-3&eventId=9", http.StatusNotFound, &refusal)
 	if refusal.Error != `there is no projection "users": ask for one of counts, orders` {

@@ -87,7 +87,7 @@ func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status,
 	for j, i := range places {
 		statuses[i].Watermark = watermarks[j]
 		if watermarks[j] == model.Erased {
-			statuses[i].Watermark = units[j].NoEvent() // It has no event of the aggregate.
+			statuses[i].Watermark = units[j].NoEvent() // The read model has no event of the aggregate.
 		}
 		if p := parked[j]; p.Reason != "" {
 			statuses[i].Parked = &query.Parked{EventID: p.EventID, Reason: p.Reason, Resumes: p.Resumes}
