@@ -366,13 +366,19 @@ func (r *erasing) targets(ctx context.Context) (targets []eraseTarget, err error
 	return targets, nil
 }
 
-// refold folds the aggregate again into each of the targets. The error is [model.ErrSuperseded] only
-// if all others were folded.
-func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets []eraseTarget) error {
+// units returns the aggregate in each of the targets.
+func (r *erasing) units(targets []eraseTarget) []model.Unit {
 	units := make([]model.Unit, len(targets))
 	for i := range targets {
 		units[i] = targets[i].Unit(r.Aggregate)
 	}
+	return units
+}
+
+// refold folds the aggregate again into each of the targets. The error is [model.ErrSuperseded] only
+// if all others were folded.
+func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets []eraseTarget) error {
+	units := r.units(targets)
 	states, err := worker.Store.Watermarks(ctx, units)
 	if err != nil {
 		return err

@@ -25,10 +25,7 @@ func (r *erasing) whole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	units := make([]model.Unit, len(targets))
-	for i := range targets {
-		units[i] = targets[i].Unit(r.Aggregate)
-	}
+	units := r.units(targets)
 	watermarks, err := readmodel.Watermarks(ctx, r.s.ReadModels, units)
 	if err != nil {
 		return err
