@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -34,6 +35,8 @@ type Reader struct {
 	first int64
 	// only is the kind of aggregate ids that is read; see Only.
 	only atomic.Pointer[IDKind]
+	// types are types that were read lately, by their hash: they are few and repeat.
+	types [1024]atomic.Pointer[string]
 }
 
 // NewReader makes a reader for documents with the given field names, which [Fields.Check] has
@@ -71,9 +74,11 @@ func (r *Reader) Read(doc bson.Raw) (Event, error) {
 	}
 	note(r.readAggregateID(&ev, values[fieldAggregateID]))
 	note(r.readEventID(&ev, values[fieldEventID]))
-	ev.EventType, err = r.readString(fieldEventType, values[fieldEventType], ReasonMissingEventType)
+	text, err := r.readText(fieldEventType, values[fieldEventType], ReasonMissingEventType)
+	ev.EventType = r.typeOf(text)
 	note(err)
-	ev.AggregateType, err = r.readString(fieldAggregateType, values[fieldAggregateType], "")
+	text, err = r.readText(fieldAggregateType, values[fieldAggregateType], "")
+	ev.AggregateType = r.typeOf(text)
 	note(err)
 	ev.readTimestamp(values[fieldTimestamp])
 	ev.Payload, ev.Metadata = values[fieldPayload], values[fieldMetadata]
@@ -114,10 +119,11 @@ func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
 	ev.RawAggregateID = v
 	switch v.Type {
 	case 0, bson.TypeString:
-		var err error
-		if ev.AggregateID, err = r.readString(fieldAggregateID, v, ReasonMissingAggregateID); err != nil {
+		id, err := r.readText(fieldAggregateID, v, ReasonMissingAggregateID)
+		if err != nil {
 			return err
 		}
+		ev.AggregateID = string(id)
 	case bson.TypeObjectID:
 		ev.AggregateID = bson.ObjectID(v.Value).Hex()
 	case bson.TypeBinary:
@@ -178,31 +184,45 @@ func (r *Reader) readEventID(ev *Event, v bson.RawValue) error {
 	return nil
 }
 
-// readString reads a string that becomes part of a message's keys. It may be absent or empty
+// readText reads a string that becomes part of a message's keys. It may be absent or empty
 // unless missing is the reason for that. It must be valid UTF-8 because AMQP requires it, and
 // must not exceed MaxKeyBytes.
-func (r *Reader) readString(f field, v bson.RawValue, missing Reason) (string, error) {
+func (r *Reader) readText(f field, v bson.RawValue, missing Reason) ([]byte, error) {
 	name := r.names[f]
 	switch v.Type {
 	case 0:
 		if missing == "" {
-			return "", nil
+			return nil, nil
 		}
-		return "", &ContractError{Reason: missing, Field: name}
+		return nil, &ContractError{Reason: missing, Field: name}
 	case bson.TypeString:
 	default:
-		return "", wrongType(name, v.Type, "a string")
+		return nil, wrongType(name, v.Type, "a string")
 	}
 	s := stringBytes(v)
 	switch {
 	case len(s) == 0 && missing != "":
-		return "", &ContractError{Reason: missing, Field: name, Detail: "empty string"}
+		return nil, &ContractError{Reason: missing, Field: name, Detail: "empty string"}
 	case len(s) > MaxKeyBytes:
-		return "", &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: fmt.Sprintf("%d bytes, at most %d are allowed", len(s), MaxKeyBytes)}
+		return nil, &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: fmt.Sprintf("%d bytes, at most %d are allowed", len(s), MaxKeyBytes)}
 	case !utf8.Valid(s):
-		return "", &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not valid UTF-8", quoted(s))}
+		return nil, &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not valid UTF-8", quoted(s))}
 	}
-	return string(s), nil
+	return s, nil
+}
+
+// hashSeed is that of the places in Reader.types.
+var hashSeed = maphash.MakeSeed()
+
+// typeOf returns a text, without an allocation if it is one of the types that were read lately.
+func (r *Reader) typeOf(text []byte) string {
+	place := &r.types[maphash.Bytes(hashSeed, text)%uint64(len(r.types))]
+	if known := place.Load(); known != nil && *known == string(text) {
+		return *known
+	}
+	s := string(text)
+	place.Store(&s)
+	return s
 }
 
 func wrongType(name string, t bson.Type, want string) error {

@@ -309,3 +309,11 @@ func TestFieldNamesAreChecked(t *testing.T) {
 		t.Errorf("zero fields: %v", err)
 	}
 }
+
+//nolint:paralleltest // it counts allocations
+func TestOnlyTheIDOfAnEventIsAllocated(t *testing.T) {
+	r, doc := reader(t), testkit.Raw(order())
+	if allocs := testing.AllocsPerRun(100, func() { _, _ = r.Read(doc) }); allocs > 1 {
+		t.Errorf("%v allocations for an event whose types were read before", allocs)
+	}
+}
