@@ -53,10 +53,15 @@ type settler struct {
 	// workers.
 	waiting  []settling
 	inFlight int
+	// short bounds the attempts that begin until renew.
+	short context.Context //nolint:containedctx // a context for each message costs four allocations
+	renew time.Time
+	// release frees short.
+	release context.CancelFunc
 }
 
 func newSettler(r Receiver, w *poll.Pool, lost context.CancelCauseFunc, m *metrics, log zerolog.Logger) *settler {
-	return &settler{receiver: r, workers: w, pending: make(chan struct{}, settlesPending), lost: lost, metrics: m, log: log}
+	return &settler{receiver: r, workers: w, pending: make(chan struct{}, settlesPending), lost: lost, metrics: m, log: log, release: func() {}}
 }
 
 // settling is the settlement of one message.
@@ -155,12 +160,23 @@ func (s *settler) run(work context.Context, t settling) {
 }
 
 func (s *settler) attempt(work context.Context, t settling) error {
-	ctx, cancel := context.WithTimeout(work, settleTimeout)
-	defer cancel()
+	ctx := s.bounded(work)
 	if t.reason != nil {
 		return s.receiver.DeadLetterMessage(ctx, t.message, t.reason)
 	}
 	return s.receiver.CompleteMessage(ctx, t.message, nil)
+}
+
+// bounded returns a context that ends with the work, or after three quarters of settleTimeout to all
+// of it. Attempts share it.
+func (s *settler) bounded(work context.Context) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); !now.Before(s.renew) {
+		s.renew = now.Add(settleTimeout / 4)
+		s.short, s.release = context.WithTimeout(work, settleTimeout) // others still use the former one, which ends by itself
+	}
+	return s.short
 }
 
 // operation is the label of the settlement in metrics.
@@ -172,7 +188,10 @@ func (t settling) operation() string {
 }
 
 // wait waits until all workers have ended.
-func (s *settler) wait() { s.running.Wait() }
+func (s *settler) wait() {
+	s.running.Wait()
+	s.release()
+}
 
 // clip truncates a text for the dead-letter queue.
 func clip(text string) string {
