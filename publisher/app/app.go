@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
-	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -180,7 +179,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 		return term.UnlessEnded(ctx, err)
 	}
 	cleanups = append(cleanups,
-		poll.Beside(ctx, w.inventory.Run),
+		poll.Beside(ctx, w.inventory.run),
 		poll.Beside(ctx, func(ctx context.Context) { w.namespace.Follow(ctx, p.tryTopic, p.logger) }),
 	)
 	h.Ready("lease", elector.CheckLock)
@@ -191,7 +190,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 // parts are what runs the terms of the process, and what runs beside them.
 type parts struct {
 	terms     *term.Runner
-	inventory *inventory.Counter
+	inventory *inventory
 	// namespace is that of the topic.
 	namespace *sbus.Namespace
 }

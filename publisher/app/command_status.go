@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
-	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/term"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -96,7 +95,7 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	}
 	counting, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
-	records, err := quarantine.NewRecords(s.state, c.Stream.Name).Count(counting, inventory.QuarantineLimit)
+	records, err := quarantine.NewRecords(s.state, c.Stream.Name).Count(counting, quarantineLimit)
 	if note("quarantined", err) {
 		found.Quarantined = &records
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -25,16 +24,16 @@ func (p *Publisher) newConditions() *prometheus.GaugeVec {
 }
 
 // watchInventory adds the conditions that the inventory knows.
-func watchInventory(h *health.Health, counter *inventory.Counter) {
+func watchInventory(h *health.Health, i *inventory) {
 	h.Watch("inventory", func(context.Context) []health.Condition {
 		var found []health.Condition
-		if n, ok := counter.Quarantined(); ok {
+		if n, _, fresh := i.quarantined.Get(); fresh {
 			found = quarantineConditions(n)
 		}
-		if runway, ok := counter.Oplog(); ok && runway.Left < shortRunway && !runway.Complete {
+		if r, _, fresh := i.oplog.Get(); fresh && r.left < shortRunway && !r.complete {
 			found = append(found, health.Condition{
 				Name: "oplog-short", State: health.Degraded,
-				Text:   fmt.Sprintf("the oplog reaches back only %s before the checkpoint", poll.Duration(max(0, runway.Left))),
+				Text:   fmt.Sprintf("the oplog reaches back only %s before the checkpoint", poll.Duration(max(0, r.left))),
 				Remedy: "If it loses the position, the next term scans the whole event store. Make the oplog larger (replSetResizeOplog), and look for what delays publishing.",
 			})
 		}
@@ -51,7 +50,7 @@ func quarantineConditions(records int64) []health.Condition {
 	switch {
 	case records == 1:
 		verb = "is"
-	case records >= inventory.QuarantineLimit:
+	case records >= quarantineLimit:
 		count = "at least " + count
 	}
 	return []health.Condition{{

@@ -1,4 +1,4 @@
-package inventory_test
+package app
 
 import (
 	"bytes"
@@ -13,23 +13,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
-	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const interval = 30 * time.Second
 
 // measured has the values to measure.
 type measured struct {
 	mu          sync.Mutex
 	records     int64
 	countError  error
-	runway      inventory.Runway
+	runway      runway
 	unclaimed   bool // there is no checkpoint
 	runwayError error
 	runways     int
@@ -44,7 +38,7 @@ func (w *measured) set(change func(*measured)) {
 	change(w)
 }
 
-func (w *measured) Count(ctx context.Context, limit int64) (int64, error) {
+func (w *measured) count(ctx context.Context, limit int64) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, dated := ctx.Deadline(); dated {
@@ -59,7 +53,7 @@ func (w *measured) Count(ctx context.Context, limit int64) (int64, error) {
 	return min(w.records, limit), w.countError
 }
 
-func (w *measured) Runway(context.Context) (runway inventory.Runway, ok bool, err error) {
+func (w *measured) measure(context.Context) (r runway, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runways++
@@ -77,9 +71,10 @@ type measuring struct {
 func start(t *testing.T, w *measured) *measuring {
 	t.Helper()
 	m := &measuring{measured: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
-	counter := inventory.New(inventory.Options{Quarantine: w.Count, Oplog: w.Runway, Registerer: m.registry, Logger: zerolog.New(m.log)})
+	measured := &inventory{count: w.count, measure: w.measure, logger: zerolog.New(m.log)}
+	m.registry.MustRegister(measured)
 	m.stop = testkit.Start(t, func(ctx context.Context) error {
-		counter.Run(ctx)
+		measured.run(ctx)
 		return nil
 	})
 	return m
@@ -107,10 +102,10 @@ func TestGaugesFollowTheMeasurements(t *testing.T) {
 		m := start(t, &measured{records: 3, unclaimed: true})
 		defer m.stop()
 		m.shows("")
-		testkit.Pass(interval / 4)
+		testkit.Pass(inventoryInterval / 4)
 		m.shows("quarantine_records=3")
 		m.set(func(w *measured) { w.records = 20_000 })
-		testkit.Pass(2 * interval)
+		testkit.Pass(2 * inventoryInterval)
 		m.shows("quarantine_records=10000")
 	})
 }
@@ -120,7 +115,7 @@ func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &measured{records: 3, unclaimed: true})
 		defer m.stop()
-		testkit.Pass(interval)
+		testkit.Pass(inventoryInterval)
 		m.set(func(w *measured) { w.countError = errors.New("no primary") })
 		testkit.Pass(time.Minute)
 		m.shows("quarantine_records=3")
@@ -138,12 +133,12 @@ func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &measured{runway: inventory.Runway{Left: 90 * time.Minute, Complete: true}, countError: errors.New("down")})
+		m := start(t, &measured{runway: runway{left: 90 * time.Minute, complete: true}, countError: errors.New("down")})
 		defer m.stop()
-		testkit.Pass(interval)
+		testkit.Pass(inventoryInterval)
 		m.shows("oplog_complete=1 oplog_runway_seconds=5400")
-		m.set(func(w *measured) { w.runway = inventory.Runway{Left: -time.Minute} })
-		testkit.Pass(2 * interval)
+		m.set(func(w *measured) { w.runway = runway{left: -time.Minute} })
+		testkit.Pass(2 * inventoryInterval)
 		m.shows("oplog_complete=0 oplog_runway_seconds=-60")
 		m.set(func(w *measured) { w.unclaimed = true })
 		testkit.Pass(5 * time.Minute)
