@@ -36,12 +36,6 @@ const clocksApart = 5 * time.Minute
 // with a later time was written by a process whose clock was ahead, so it is due.
 const farAhead = 2 * time.Hour
 
-// claimer is the process of a claim.
-type claimer struct {
-	Claim   bson.ObjectID `bson:"claim"`
-	Process string        `bson:"process"`
-}
-
 // unclaimed are the fields of a marker that its process removes with its claim.
 var unclaimed = []string{fieldClaim, fieldClaimer, fieldDeaths}
 
@@ -84,7 +78,7 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, 
 		return model.Claimed{}, false, nil
 	}
 	claim, now := bson.NewObjectID(), time.Now()
-	take := append(claims.Take(claim, lasts), bson.E{Key: fieldClaimer, Value: mongox.Literal(claimer{claim, s.options.Process})})
+	take := append(claims.Take(claim, lasts), bson.E{Key: fieldClaimer, Value: mongox.Literal(s.options.Process)})
 	m, err := s.claim(ctx, bson.E{Key: "$lte", Value: now.Add(clocksApart)}, claims.Free(), served, take)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		late := bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldRetryAt, mongox.FromNow(farAhead)}}}}
@@ -175,18 +169,19 @@ func (s *Store) Return(ctx context.Context, c model.Claimed, delay time.Duration
 // than if the claim had expired. A claim that cannot be read expires.
 func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err error) {
 	type abandoned struct {
-		ID      key     `bson:"_id"`
-		Claimer claimer `bson:"claimer"`
-		Deaths  int     `bson:"deaths"`
+		ID      key           `bson:"_id"`
+		Claim   bson.ObjectID `bson:"claim"`
+		Claimer string        `bson:"claimer"`
+		Deaths  int           `bson:"deaths"`
 	}
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
-	found, err := mongox.All[abandoned](ctx, s.collection)(s.collection.Find(ctx, bson.D{{Key: fieldClaimerProcess, Value: bson.D{{Key: "$in", Value: dead}}}}))
+	found, err := mongox.All[abandoned](ctx, s.collection)(s.collection.Find(ctx, bson.D{{Key: fieldClaimer, Value: bson.D{{Key: "$in", Value: dead}}}}))
 	if err := s.omitted.Report(err, s.options.Logger); err != nil {
 		return 0, fmt.Errorf("find the claims of dead processes: %w", mongox.Explain(ctx, err))
 	}
 	for _, m := range found {
-		result, err := s.collection.UpdateOne(ctx, bson.D{{Key: fieldID, Value: m.ID}, {Key: fieldClaim, Value: m.Claimer.Claim}}, bson.A{
+		result, err := s.collection.UpdateOne(ctx, bson.D{{Key: fieldID, Value: m.ID}, {Key: fieldClaim, Value: m.Claim}}, bson.A{
 			bson.D{{Key: "$set", Value: bson.D{
 				claims.Shorten(s.retryAfter(m.Deaths+deathAttempts, false)),
 				{Key: fieldDeaths, Value: mongox.Literal(m.Deaths + 1)},
@@ -197,10 +192,10 @@ func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err erro
 			return ended, fmt.Errorf("end the claim of a dead process on %s in %s: %w", m.ID.AggregateID, m.ID.Projection, mongox.Explain(ctx, err))
 		}
 		if result.MatchedCount == 0 {
-			continue // an older version has replaced or removed the claim
+			continue // the claim has ended meanwhile
 		}
 		ended++
-		s.options.Logger.Info().Str("projection", m.ID.Projection).Str("aggregateId", m.ID.AggregateID).Str("pod", m.Claimer.Process).
+		s.options.Logger.Info().Str("projection", m.ID.Projection).Str("aggregateId", m.ID.AggregateID).Str("pod", m.Claimer).
 			Int("deaths", m.Deaths+1).Msg("process died while it resumed a parked aggregate; retrying")
 	}
 	return ended, nil
@@ -250,7 +245,7 @@ func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
 // Prepare creates the indexes of the collection of markers: one finds due markers and does not
 // contain permanent ones, the other finds the claims of a process.
 func Prepare(ctx context.Context, markers *mongo.Collection) error {
-	for _, field := range []string{fieldRetryAt, fieldClaimerProcess} {
+	for _, field := range []string{fieldRetryAt, fieldClaimer} {
 		if err := mongox.CreateIndex(ctx, markers, bson.D{{Key: field, Value: 1}}, bson.E{Key: "sparse", Value: true}); err != nil {
 			return err
 		}

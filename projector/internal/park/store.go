@@ -60,10 +60,8 @@ const (
 	fieldAttempts = "attempts"
 	// fieldClaim identifies the attempt of a process to resume the aggregate, until retryAt.
 	fieldClaim = "claim"
-	// fieldClaimer names the process of a claim. It repeats the claim, because an older version
-	// sets and removes the claim alone.
-	fieldClaimer        = "claimer"
-	fieldClaimerProcess = "claimer.process"
+	// fieldClaimer names the process of a claim.
+	fieldClaimer = "claimer"
 	// fieldDeaths counts the processes in a row that have died while they resumed the
 	// aggregate.
 	fieldDeaths = "deaths"
