@@ -93,24 +93,23 @@ func TestTransient(t *testing.T) {
 
 func TestDuplicateKeyOnID(t *testing.T) {
 	t.Parallel()
-	legacy := mongo.WriteError{Code: 11000, Message: `E11000 duplicate key error collection: a.b index: _id_ dup key: { _id: "u1" }`}
+	raw := duplicate(0, "_id").Raw
 	for name, c := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"nil":             {nil, false},
-		"single":          {duplicate(0, "_id"), true},
-		"other index":     {duplicate(0, "email"), false},
-		"without pattern": {legacy, true},
-		"write":           {fmt.Errorf("insert: %w", mongo.WriteException{WriteErrors: mongo.WriteErrors{duplicate(0, "_id")}}), true},
-		"write, other":    {mongo.WriteException{WriteErrors: mongo.WriteErrors{duplicate(0, "email")}}, false},
-		"bulk":            {bulk(nil, duplicate(0, "_id"), duplicate(3, "_id")), true},
-		"bulk, mixed":     {bulk(nil, duplicate(0, "_id"), duplicate(3, "email")), false},
-		"bulk, concern":   {bulk(&mongo.WriteConcernError{}, duplicate(0, "_id")), false},
-		"bulk, nothing":   {bulk(&mongo.WriteConcernError{}), false},
-		"command":         {mongo.CommandError{Code: 11000, Message: legacy.Message}, true},
-		"other code":      {mongo.CommandError{Code: 112, Message: legacy.Message}, false},
-		"network":         {io.EOF, false},
+		"nil":           {nil, false},
+		"single":        {duplicate(0, "_id"), true},
+		"other index":   {duplicate(0, "email"), false},
+		"write":         {fmt.Errorf("insert: %w", mongo.WriteException{WriteErrors: mongo.WriteErrors{duplicate(0, "_id")}}), true},
+		"write, other":  {mongo.WriteException{WriteErrors: mongo.WriteErrors{duplicate(0, "email")}}, false},
+		"bulk":          {bulk(nil, duplicate(0, "_id"), duplicate(3, "_id")), true},
+		"bulk, mixed":   {bulk(nil, duplicate(0, "_id"), duplicate(3, "email")), false},
+		"bulk, concern": {bulk(&mongo.WriteConcernError{}, duplicate(0, "_id")), false},
+		"bulk, nothing": {bulk(&mongo.WriteConcernError{}), false},
+		"command":       {mongo.CommandError{Code: 11000, Raw: raw}, true},
+		"other code":    {mongo.CommandError{Code: 112, Raw: raw}, false},
+		"network":       {io.EOF, false},
 	} {
 		if got := mongox.DuplicateKeyOnID(c.err); got != c.want {
 			t.Errorf("%s: got %t", name, got)

@@ -3,7 +3,6 @@ package mongox
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -31,12 +30,9 @@ func duplicateOnID(err mongo.WriteError) bool {
 	if err.Code != CodeDuplicateKey {
 		return false
 	}
-	// Replies have keyPattern since MongoDB 4.2. For older ones the message is parsed.
-	if pattern, ok := err.Raw.Lookup("keyPattern").DocumentOK(); ok {
-		elements, e := pattern.Elements()
-		return e == nil && len(elements) == 1 && elements[0].Key() == "_id"
-	}
-	return strings.Contains(err.Message, "index: _id_ ")
+	pattern, _ := err.Raw.Lookup("keyPattern").DocumentOK()
+	elements, e := pattern.Elements()
+	return e == nil && len(elements) == 1 && elements[0].Key() == "_id"
 }
 
 // WriteErrors gives the errors of a write by the index of their operation; nil if err has
