@@ -32,7 +32,7 @@ type lease struct {
 	Renew    time.Duration `name:"renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"When a leader gives up."`
 }
 
-func (s *service) Check() error {
+func (s *service) CheckFor(any) error {
 	problems := []error{s.MongoDB.Check(), s.Bus.Check(), s.Fields.Check()}
 	if s.Lease.Renew >= s.Lease.Duration {
 		problems = append(problems, fmt.Errorf("PENSTOCK_LEASE_RENEW_DEADLINE is %s, not below PENSTOCK_LEASE_DURATION: choose a shorter one", s.Lease.Renew))
@@ -78,9 +78,6 @@ type selective struct {
 }
 
 type needsURI struct{}
-
-// Check must not be called: only the needs of the chosen command count.
-func (s *selective) Check() error { return errors.New("not asked") }
 
 func (s *selective) CheckFor(command any) error {
 	if _, ok := command.(*needsURI); ok && s.URI == "" {

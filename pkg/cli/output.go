@@ -13,11 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
-// Values of [Output.Output].
-const (
-	OutputTable = "table"
-	OutputJSON  = "json"
-)
+// OutputJSON is the value of [Output.Output] for JSON.
+const OutputJSON = "json"
 
 // Output are the flags of a command that lists or shows something. Embed it.
 type Output struct {

@@ -23,7 +23,7 @@ func TestListPrintsATableOrJSON(t *testing.T) {
 	t.Parallel()
 	records := []record{{"7", "a\nb\x1b[31m"}, {"long", strings.Repeat("x", 200)}, {"8", ""}}
 	var table, asJSON bytes.Buffer
-	if err := cli.List(&table, cli.Output{Output: cli.OutputTable}, records, fields); err != nil {
+	if err := cli.List(&table, cli.Output{}, records, fields); err != nil {
 		t.Fatal(err)
 	}
 	want := "ID    ERROR\n7     a b [31m\nlong  " + strings.Repeat("x", 200) + "\n8     -\n"

@@ -28,14 +28,8 @@ type Info struct {
 	Description string
 }
 
-// Checker is a configuration that can check itself. Check joins all its problems with
-// [errors.Join]. Each is one line that starts with the wrong environment variable and ends
-// with the remedy. A command checks its own flags with kong's Validate.
-type Checker interface {
-	Check() error
-}
-
-// Problems collects the problems of a [Checker], which joins them.
+// Problems collects the problems of a configuration, which joins them. Each is one line that
+// starts with the wrong environment variable and ends with the remedy.
 type Problems []error
 
 // Require adds a problem unless ok.
@@ -43,13 +37,6 @@ func (p *Problems) Require(ok bool, format string, args ...any) {
 	if !ok {
 		*p = append(*p, fmt.Errorf(format, args...))
 	}
-}
-
-// Selective is the configuration of a program with commands: it checks only the needs of
-// the chosen command. command points to the command's struct. The result is like that of
-// [Checker]. If a configuration is Selective, Parse does not call its Check.
-type Selective interface {
-	CheckFor(command any) error
 }
 
 // Parse fills the kong-tagged struct that config points to. A value comes from the
@@ -60,8 +47,10 @@ type Selective interface {
 //
 // -h, --help and --version print to stdout and return [ErrHelp]. Problems are printed on
 // stderr, and the error is [ErrUsage]: kong's first problem with the arguments and values, or
-// else all problems of config, if it is a [Checker]. Any other error means that kong cannot read
-// the struct.
+// else all problems that its method CheckFor returns, if it has one: CheckFor gets the struct of
+// the chosen command, nil if there are no commands, and joins the problems of what that command
+// needs. A command checks its own flags with kong's Validate. Any other error means that kong
+// cannot read the struct.
 //
 // No problem shows a value with =, ;, @ or ://, because it may be a secret in the wrong place.
 // A setting with an environment variable refuses a value that looks like a connection string,
@@ -131,10 +120,8 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 	}
 	problems := append(p.empty(ctx), p.connectionStrings()...)
 	problems = append(problems, proxies(environ)...)
-	if s, ok := config.(Selective); ok && chosen.Command != nil {
-		problems = append(problems, s.CheckFor(chosen.Command))
-	} else if c, ok := config.(Checker); ok {
-		problems = append(problems, c.Check())
+	if c, ok := config.(interface{ CheckFor(command any) error }); ok {
+		problems = append(problems, c.CheckFor(chosen.Command))
 	}
 	return chosen, p.report(info, stderr, errors.Join(problems...))
 }

@@ -23,12 +23,17 @@ func minimal() map[string]string {
 	}
 }
 
+// service is the configuration of the service.
+type service struct{ config.Config }
+
+func (c *service) CheckFor(any) error { return c.ValidateParts(config.PartAll) }
+
 func parse(env map[string]string) (config.Config, string, error) {
-	var c config.Config
+	var c service
 	var stderr bytes.Buffer
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	err := cli.Parse(&c, cli.Info{Name: "projector"}, nil, lookup, io.Discard, &stderr)
-	return c, stderr.String(), err
+	return c.Config, stderr.String(), err
 }
 
 func TestDefaultsAreValid(t *testing.T) {
@@ -123,7 +128,7 @@ func TestProjectionsInCodeNeedNoFile(t *testing.T) {
 	}
 	c, _, _ := parse(minimal())
 	c.Projections.Path, c.Projections.InCode = "", true
-	if err := c.Check(); err != nil {
+	if err := c.ValidateParts(config.PartAll); err != nil {
 		t.Error(err)
 	}
 }

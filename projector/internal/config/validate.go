@@ -27,12 +27,6 @@ const (
 	maxInferEvents = 1_000_000
 )
 
-// Check returns all problems of the service's configuration in one error. Each problem
-// is a line that starts with the variable and ends with the remedy.
-func (c *Config) Check() error {
-	return c.ValidateParts(PartAll)
-}
-
 func (s ServiceBus) validate() error {
 	p := cli.Problems{s.Check()}
 	p.Require(s.Subscription != "", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME is not set: set it to the name of a subscription that requires sessions")

@@ -114,7 +114,7 @@ type program struct {
 	commands
 }
 
-// CheckFor implements [cli.Selective].
+// CheckFor returns the problems of the settings that a command uses. [cli.ParseCommand] calls it.
 func (p *program) CheckFor(chosen any) error {
 	c, ok := chosen.(command)
 	if !ok {

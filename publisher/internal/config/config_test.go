@@ -21,14 +21,19 @@ func enough() map[string]string {
 	}
 }
 
+// service is the configuration of the service.
+type service struct{ config.Config }
+
+func (c *service) CheckFor(any) error { return c.Check() }
+
 func parse(env map[string]string, args ...string) (config.Config, string, error) {
-	var c config.Config
+	var c service
 	var stdout, stderr bytes.Buffer
 	err := cli.Parse(&c, cli.Info{Name: "publisher"}, args, func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
 	}, &stdout, &stderr)
-	return c, stdout.String() + stderr.String(), err
+	return c.Config, stdout.String() + stderr.String(), err
 }
 
 func TestDefaults(t *testing.T) {
