@@ -11,9 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// loadTick is the interval at which the due events are stored.
-const loadTick = 5 * time.Millisecond
-
 // observing is an observer that watches in the background. Its owner stops it.
 type observing struct {
 	*verify.Observer
@@ -51,7 +48,7 @@ func (e *environment) underLoad(ctx context.Context, o *observing, events []work
 	if err := m.begin(ctx, 0, begun, processes); err != nil {
 		return measured{}, err
 	}
-	stored, err := e.feed(ctx, o, events, due)
+	stored, err := workload.Feed(ctx, e.store, events, func(elapsed time.Duration) int { return due(elapsed, o.Projected()) }, o.Stored)
 	if err != nil {
 		return measured{}, err
 	}
@@ -66,30 +63,4 @@ func (e *environment) underLoad(ctx context.Context, o *observing, events []work
 		return measured{}, fmt.Errorf("%d of %d: %w", o.Projected(), stored, err)
 	}
 	return m.end(ctx, stored, time.Now())
-}
-
-func (e *environment) feed(ctx context.Context, o *observing, events []workload.Event, due func(elapsed time.Duration, shown int) int) (stored int, err error) {
-	const limit = 1000
-	tick := time.NewTicker(loadTick)
-	defer tick.Stop()
-	for begun := time.Now(); stored < len(events); {
-		until := due(time.Since(begun), o.Projected())
-		if until < 0 {
-			return stored, nil
-		}
-		for until = min(until, len(events)); stored < until; {
-			batch := events[stored:min(until, stored+limit)]
-			o.Stored(batch, time.Now())
-			if _, err := e.store.InsertMany(ctx, batch); err != nil {
-				return stored, fmt.Errorf("store events: %w", err)
-			}
-			stored += len(batch)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return stored, context.Cause(ctx)
-		}
-	}
-	return stored, nil
 }

@@ -2,27 +2,10 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
-
-// loadTick is the interval at which the loader stores the due events.
-const loadTick = 20 * time.Millisecond
-
-// maxInsert bounds one insertMany.
-const maxInsert = 1000
-
-// loader stores a workload's events in their order.
-type loader struct {
-	events   *mongo.Collection
-	inserted func(batch []workload.Event, at time.Time)
-	stored   atomic.Int64
-}
 
 // loadPart is a part of a workload's events, spread evenly over a time. The last tenth, at
 // least one event, waits until release is closed. So a leader that starts then has events
@@ -55,33 +38,11 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// run stores the events, and returns when all of them are stored.
-func (l *loader) run(ctx context.Context, p loadPart) error {
-	start := time.Now()
-	events := p.events
-	tick := time.NewTicker(loadTick)
-	defer tick.Stop()
-	for next := 0; next < len(events); {
-		due := p.due(time.Since(start))
-		for next < due {
-			batch := events[next:min(due, next+maxInsert)]
-			// Measure from before the insert, so that a latency includes the store's own
-			// time.
-			l.inserted(batch, time.Now())
-			if _, err := l.events.InsertMany(ctx, batch); err != nil {
-				return fmt.Errorf("store the events: %w", err)
-			}
-			next += len(batch)
-			l.stored.Add(int64(len(batch)))
-		}
-		if next == len(events) {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
+// load stores the events of a part, and returns when all of them are stored.
+func (r *run) load(ctx context.Context, p loadPart) error {
+	_, err := workload.Feed(ctx, r.events, p.events, p.due, func(batch []workload.Event, at time.Time) {
+		r.observer.Stored(batch, at)
+		r.monitor.stored.Add(int64(len(batch)))
+	})
+	return err
 }

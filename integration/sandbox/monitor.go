@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
@@ -21,9 +22,10 @@ type monitor struct {
 	pipeline *harness.Pipeline
 	backend  *harness.Embedded
 	observer *verify.Observer
-	loader   *loader
 	total    int
 	start    time.Time
+	// stored counts the events that were stored or are about to be.
+	stored atomic.Int64
 
 	mu     sync.Mutex
 	phase  Phase
@@ -117,7 +119,7 @@ func (m *monitor) status() Status {
 	}
 	s := Status{
 		Phase: m.phase, Elapsed: now.Sub(m.start), Leader: m.leader, Epoch: m.epoch,
-		Total: m.total, Stored: int(m.loader.stored.Load()), Published: published,
+		Total: m.total, Stored: int(m.stored.Load()), Published: published,
 		Projected: projected, ProjectedRate: projected - m.history[0].projected,
 		DuplicatesDropped: dropped,
 	}

@@ -81,9 +81,8 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 
 	r := &run{opts: opts, pipeline: pipeline, events: events, models: client.Database(harness.ReadModelsDatabase)}
 	r.observer = verify.NewObserver(r.models, opts.Workload)
-	r.loader = &loader{events: events, inserted: r.observer.Stored}
 	r.monitor = &monitor{
-		pipeline: pipeline, backend: opts.Backend, observer: r.observer, loader: r.loader,
+		pipeline: pipeline, backend: opts.Backend, observer: r.observer,
 		total: len(opts.Workload.Events), start: time.Now(), phase: phaseStarting,
 		sessions: make(map[string]int), duplicates: make(map[string]int),
 	}
@@ -106,7 +105,6 @@ type run struct {
 	events   *mongo.Collection
 	models   *mongo.Database
 	observer *verify.Observer
-	loader   *loader
 	monitor  *monitor
 }
 
@@ -171,7 +169,7 @@ func (r *run) failover(ctx context.Context, events []workload.Event, result *Res
 	begun, release := time.Now(), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.loader.run(ctx, loadPart{events: events, over: r.opts.LoadTime, release: release})
+		return r.load(ctx, loadPart{events: events, over: r.opts.LoadTime, release: release})
 	})
 	group.Go(func() error {
 		if err := r.awaitProjected(ctx, len(events)/2); err != nil {
@@ -199,7 +197,7 @@ func (r *run) change(ctx context.Context, events []workload.Event, result *Resul
 	hurry := make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.loader.run(ctx, loadPart{events: events, over: perEvent * time.Duration(len(events)), hurry: hurry})
+		return r.load(ctx, loadPart{events: events, over: perEvent * time.Duration(len(events)), hurry: hurry})
 	})
 	group.Go(func() (err error) {
 		if result.Rebuilds, err = r.rebuild(ctx); err != nil {
