@@ -2,9 +2,8 @@ package controlplane
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // toolsVariable is the environment variable that names the folder of binaries.
@@ -30,18 +29,5 @@ var ErrNoTools = errors.New("no Kubernetes binaries: make test-kube builds them 
 // Tools returns the folder of binaries from the environment. It fails with [ErrNoTools] if
 // the variable is not set, and with another error if a binary is missing.
 func Tools() (string, error) {
-	named := os.Getenv(toolsVariable)
-	if named == "" {
-		return "", ErrNoTools
-	}
-	dir, err := filepath.Abs(named)
-	if err != nil {
-		return "", fmt.Errorf("find the Kubernetes binaries: %w", err)
-	}
-	for _, name := range []string{etcd, apiServer, controllerManager, scheduler, Helm, Kubectl} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("find the Kubernetes binaries in %s: %w", toolsVariable, err)
-		}
-	}
-	return dir, nil
+	return proc.Tools(toolsVariable, ErrNoTools, etcd, apiServer, controllerManager, scheduler, Helm, Kubectl)
 }

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // toolsVariable is the environment variable that names the folder of the node's
@@ -34,20 +35,7 @@ var ErrNoTools = errors.New("no programs of a Kubernetes node: make test-cluster
 // Tools returns the folder of the node's programs from the environment. It fails with
 // [ErrNoTools] if the variable is not set, and with another error if a program is missing.
 func Tools() (string, error) {
-	named := os.Getenv(toolsVariable)
-	if named == "" {
-		return "", ErrNoTools
-	}
-	dir, err := filepath.Abs(named)
-	if err != nil {
-		return "", fmt.Errorf("find the node's programs: %w", err)
-	}
-	for _, name := range []string{containerd, shim, ctr, runc, kubelet, kubeProxy, coreDNS, metricsServer, plugins} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("find the node's programs in %s: %w", toolsVariable, err)
-		}
-	}
-	return dir, nil
+	return proc.Tools(toolsVariable, ErrNoTools, containerd, shim, ctr, runc, kubelet, kubeProxy, coreDNS, metricsServer, plugins)
 }
 
 // requirements returns an error of one sentence if this machine cannot run a node.
