@@ -78,7 +78,7 @@ func (b *bench) newEnvironment(ctx context.Context, w with) (*environment, error
 }
 
 func (e *environment) open(ctx context.Context, w with) (err error) {
-	if e.backend, err = harness.StartEmbedded(harness.EmbeddedOptions{Latency: e.BrokerLatency, MoreSubscriptions: w.subscriptions}); err != nil {
+	if e.backend, err = harness.StartEmbedded(harness.EmbeddedOptions{Latency: e.Latency, MoreSubscriptions: w.subscriptions}); err != nil {
 		return err
 	}
 	if err = e.backend.Broker.CreateTopic(sbemu.Topic{

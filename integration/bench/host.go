@@ -28,7 +28,7 @@ func describeHost(ctx context.Context, o *Options) Host {
 	h := Host{
 		CPU: "unknown", Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
 		Commit: "unknown", Time: time.Now().UTC().Format(time.RFC3339), LoadBefore: "unknown", Rounds: o.Rounds,
-		Latency: "broker " + o.BrokerLatency.String() + " each way",
+		Latency: "broker " + o.Latency.String() + " each way",
 	}
 	if described, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude", "*").Output(); err == nil {
 		h.Commit = strings.TrimSpace(string(described))

@@ -155,7 +155,7 @@ func (e *environment) runLimit(ctx context.Context, name string, s specification
 
 // limit runs a limit that counts events, and adds it to a row's first figure.
 func (e *environment) limit(ctx context.Context, into *reading, title, name string, s specification) error {
-	if e.WithoutLimits {
+	if !e.Limits {
 		return nil
 	}
 	r, err := e.runLimit(ctx, name, s)

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"time"
@@ -8,32 +10,33 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// Options configure a run. Binaries and Self are required.
+// Options are the flags of a run.
 type Options struct {
-	// Binaries are the services.
-	Binaries harness.Binaries
+	Rows       string        `help:"Measure only the rows whose name matches this regular expression; --list names them." env:"BENCH" placeholder:"REGEXP"`
+	Rounds     int           `help:"How often each row is measured." env:"ROUNDS" default:"3" placeholder:"N"`
+	Short      bool          `help:"Measure fewer events and shorter times, to try everything; the figures are not worth quoting." env:"SHORT"`
+	Limits     bool          `help:"Measure the limits too. Leave them out to compare two revisions." default:"true" negatable:""`
+	Latency    time.Duration `help:"Latency that is added to each frame to and from the broker, each way." default:"2ms"`
+	LatencyFor time.Duration `help:"How long each latency row loads the services; 0 means 60s, or 5s with --short." env:"LATENCY_FOR" default:"0"`
+	Capacity   float64       `help:"Events/s of which the latency rows load 25, 50 and 80 %; 0 measures what both services reach. Give it to compare revisions at the same rate." env:"CAPACITY" default:"0" placeholder:"RATE"`
+	harness.Binaries
 	// Self is the executable that runs a limit when its arguments are "limit", a limit's
 	// name and a specification. Its main function calls [RunLimit].
-	Self string
-	// Rows selects rows by name; nil selects all.
-	Rows *regexp.Regexp
-	// Rounds is how often each row is measured; 0 means 3.
-	Rounds int
-	// Short measures fewer events and shorter times, to try all rows. Its figures must not
-	// be quoted.
-	Short bool
-	// WithoutLimits skips the limits, for comparisons of two revisions.
-	WithoutLimits bool
-	// BrokerLatency is added to each frame to and from the broker, each way.
-	BrokerLatency time.Duration
-	// LatencyFor is how long each latency row loads the services; 0 means 60 s, or 5 s if
-	// Short.
-	LatencyFor time.Duration
-	// Capacity is the rate in events/s of which the latency rows use shares; 0 means that
-	// they measure what both services reach. Compare two revisions at the same rate.
-	Capacity float64
+	Self string `kong:"-"`
 	// Progress gets a line for each measurement; nil discards them.
-	Progress io.Writer
+	Progress io.Writer `kong:"-"`
+}
+
+// Validate returns every problem of the flags at once. kong calls it.
+func (o *Options) Validate() error {
+	_, err := regexp.Compile(o.Rows)
+	if err != nil {
+		err = fmt.Errorf("BENCH: %w", err)
+	}
+	if o.Rounds < 1 {
+		err = errors.Join(err, errors.New("ROUNDS must be at least 1"))
+	}
+	return errors.Join(err, o.Check())
 }
 
 // scale is the number of events and the duration of the rows.

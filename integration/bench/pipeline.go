@@ -64,7 +64,7 @@ func pipelineRow(name, title string, idle int, disturb func(*workload.Workload) 
 		// Reuse the steady measurement that followed the row before this one.
 		before := b.steady
 		b.steady = 0
-		if before == 0 && !b.WithoutLimits {
+		if before == 0 && b.Limits {
 			steady, err := b.measureSteady(ctx)
 			if err != nil {
 				return reading{}, err
@@ -76,7 +76,7 @@ func pipelineRow(name, title string, idle int, disturb func(*workload.Workload) 
 			d = disturb(d.Workload)
 		}
 		r, err := b.measurePipeline(ctx, idle, d)
-		if err != nil || b.WithoutLimits {
+		if err != nil || !b.Limits {
 			return r, err
 		}
 		after, err := b.measureSteady(ctx)

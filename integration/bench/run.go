@@ -1,11 +1,11 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"time"
 )
 
@@ -62,13 +62,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 func measureRows(ctx context.Context, o Options, s scale) (*Report, error) {
-	o.Rounds = cmp.Or(o.Rounds, 3)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
+	matching, err := regexp.Compile(o.Rows)
+	if err != nil {
+		return nil, err
+	}
 	var selected []row
 	for _, r := range rows(s) {
-		if o.Rows == nil || o.Rows.MatchString(r.name) {
+		if matching.MatchString(r.name) {
 			selected = append(selected, r)
 		}
 	}

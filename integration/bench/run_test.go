@@ -2,7 +2,6 @@ package bench
 
 import (
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +25,7 @@ func TestRowsRun(t *testing.T) {
 	}
 	o := Options{
 		Binaries: binaries, Self: self, Rounds: 1, Short: true, LatencyFor: time.Second,
-		Rows: regexp.MustCompile(`^(publisher/steady|projector/buckets|pipeline/parked|latency/at-25|view/hot)$`),
+		Rows: `^(publisher/steady|projector/buckets|pipeline/parked|latency/at-25|view/hot)$`, Limits: true,
 	}
 	s := o.scale()
 	s.steady, s.buckets, s.pipeline, s.growth, s.view = 20_000, 4000, 2000, 500, 1000

@@ -66,7 +66,7 @@ func viewHot() row {
 		title: fmt.Sprintf("Both services, %d sessions on 2 processes that write one document of a view", hotSessions),
 		measure: func(ctx context.Context, b *bench) (reading, error) {
 			r, err := b.measureView(ctx, viewDefinition, 2, hotSessions/2)
-			if err != nil || b.WithoutLimits {
+			if err != nil || !b.Limits {
 				return r, err
 			}
 			if err := b.viewLimit(ctx, &r, titleOnePod, viewDefinition); err != nil {

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,9 +29,21 @@ type Programs interface {
 	Run(ctx context.Context, service Service, env, args []string) (Output, error)
 }
 
-// Binaries are the paths of the two services' executables.
+// Binaries are the paths of the two services' executables. They are flags of kong, too.
 type Binaries struct {
-	Publisher, Projector string
+	Publisher string `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
+	Projector string `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
+}
+
+// Check reports executables that do not exist.
+func (b Binaries) Check() error {
+	var errs []error
+	for _, path := range []string{b.Publisher, b.Projector} {
+		if _, err := os.Stat(path); err != nil {
+			errs = append(errs, fmt.Errorf("%s is not there: run make build first", path))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 var _ Programs = Binaries{}

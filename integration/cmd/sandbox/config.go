@@ -17,17 +17,16 @@ const seed = 1
 
 // config holds the flags.
 type config struct {
-	Count     int           `help:"Number of events of the generated shop." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
-	LoadTime  time.Duration `help:"Time over which the first four fifths of the events are stored; 0 stores them as fast as possible. The other events are stored ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
-	Publisher string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
-	Projector string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
-	Logs      string        `help:"Folder that keeps the services' logs. Without it they are removed if all went well." placeholder:"DIR"`
-	Stay      bool          `help:"Keep the pipeline up after the comparison, until Ctrl-C. The projectors then take their projections from the folder projections in --logs whenever it changes."`
+	Count    int           `help:"Number of events of the generated shop." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
+	LoadTime time.Duration `help:"Time over which the first four fifths of the events are stored; 0 stores them as fast as possible. The other events are stored ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
+	harness.Binaries
+	Logs string `help:"Folder that keeps the services' logs. Without it they are removed if all went well." placeholder:"DIR"`
+	Stay bool   `help:"Keep the pipeline up after the comparison, until Ctrl-C. The projectors then take their projections from the folder projections in --logs whenever it changes."`
 }
 
 // Validate returns every problem of the flags at once.
 func (c *config) Validate() error {
-	var errs []error
+	errs := []error{c.Check()}
 	if c.Count < 1 {
 		errs = append(errs, errors.New("--count must be at least 1"))
 	}
@@ -36,11 +35,6 @@ func (c *config) Validate() error {
 	}
 	if c.LoadTime < 0 {
 		errs = append(errs, errors.New("--load-time must not be negative"))
-	}
-	for _, path := range []string{c.Publisher, c.Projector} {
-		if _, err := os.Stat(path); err != nil {
-			errs = append(errs, fmt.Errorf("%s is not there: run make build first", path))
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -73,7 +67,7 @@ func (c *config) run(ctx context.Context) (ok bool, err error) {
 	w := shop.WithViews(c.Count, seed)
 	result, err := sandbox.Run(ctx, sandbox.Options{
 		Workload: w, Backend: backend,
-		Binaries: c.binaries(), LoadTime: c.LoadTime, Dir: dir, View: sandbox.NewView(os.Stdout),
+		Binaries: c.Binaries, LoadTime: c.LoadTime, Dir: dir, View: sandbox.NewView(os.Stdout),
 	})
 	if err != nil {
 		return false, err
@@ -83,11 +77,7 @@ func (c *config) run(ctx context.Context) (ok bool, err error) {
 		return result.OK(), nil
 	}
 	return true, sandbox.Stay(ctx, sandbox.StayOptions{
-		Backend: backend, Binaries: c.binaries(), Dir: dir, Projections: w.Change.Projections,
+		Backend: backend, Binaries: c.Binaries, Dir: dir, Projections: w.Change.Projections,
 		Print: func(line string) { fmt.Println(line) },
 	})
-}
-
-func (c *config) binaries() harness.Binaries {
-	return harness.Binaries{Publisher: c.Publisher, Projector: c.Projector}
 }
