@@ -13,7 +13,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
@@ -25,8 +24,6 @@ type testCommand struct {
 	Watch bool     `name:"watch" help:"Run again when a file has changed, until interrupted."`
 	JUnit string   `name:"junit" placeholder:"FILE" help:"Also write the results to FILE, as JUnit XML."`
 }
-
-func (*testCommand) needs() config.Part { return 0 }
 
 // Validate checks the flags. kong calls it.
 func (c *testCommand) Validate() error {

@@ -15,9 +15,11 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
-// commands are all commands of the program. A command is a struct of its flags and
-// arguments that implements command; each has a file of its own. A group of commands is a
-// struct whose fields are commands.
+// commands are all commands of the program. A command is a struct of its flags and arguments
+// that implements runner or, if it always uses the databases, storedRunner; each has a file of
+// its own. A group of commands is a struct whose fields are commands. The result goes to stdout;
+// questions and the log go to stderr. An error is printed as one line, and the process exits with
+// status 1.
 type commands struct {
 	Run         runCommand          `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
 	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone. It connects to nothing unless --connect is set. Exits with status 2 if something is wrong, and, for files, with status 1 if something is most likely a mistake."`
@@ -38,13 +40,16 @@ type commands struct {
 	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
-// command is a command of the program. It implements runner or, if it always uses the
-// databases, storedRunner. The result goes to stdout; questions and the log go to stderr. An
-// error is printed as one line, and the process exits with status 1.
-type command interface {
-	// needs returns the parts of the configuration that the command uses. Only those are
-	// validated.
-	needs() config.Part
+// needs returns the parts of the configuration that a command uses: those that its method needs
+// returns, or else the databases of a storedRunner. Only those are validated.
+func needs(command any) config.Part {
+	if c, ok := command.(interface{ needs() config.Part }); ok {
+		return c.needs()
+	}
+	if _, ok := command.(storedRunner); ok {
+		return config.PartMongoDB
+	}
+	return 0
 }
 
 type runner interface {
@@ -71,7 +76,7 @@ type Environment struct {
 	// Result is the stdout of the command.
 	Result *cli.Result
 
-	command command
+	command any
 	// inCode are the program's projections in Go.
 	inCode []*projection.Projection
 	// stdin is nil if no person can answer questions there.
@@ -116,11 +121,7 @@ type program struct {
 
 // CheckFor returns the problems of the settings that a command uses. [cli.ParseCommand] calls it.
 func (p *program) CheckFor(chosen any) error {
-	c, ok := chosen.(command)
-	if !ok {
-		return nil // a group without its command, which is reported
-	}
-	return p.ValidateParts(c.needs())
+	return p.ValidateParts(needs(chosen))
 }
 
 const description = `Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus: each event takes effect once, those of an aggregate in order. Run as many as the load needs: they share the sessions of one subscription.`
@@ -136,16 +137,15 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	if usage != nil && !errors.Is(usage, cli.ErrUsage) {
 		return nil, usage
 	}
-	c, ok := chosen.Command.(command)
-	if !ok {
+	if chosen.Command == nil {
 		return nil, usage
 	}
 	result := cli.NewResult(stdout)
 	e := &Environment{
-		Path: chosen.Path, Config: p.Config, Variables: chosen.Variables, command: c, inCode: inCode,
+		Path: chosen.Path, Config: p.Config, Variables: chosen.Variables, command: chosen.Command, inCode: inCode,
 		Result: result, stdin: cli.Terminal(os.Stdin), stdout: result, stderr: stderr,
 	}
-	if c.needs()&config.PartProjections != 0 {
+	if needs(chosen.Command)&config.PartProjections != 0 {
 		var err error
 		if e.Projections, err = load(e.Config.Projections.Path, inCode); err == nil {
 			err = e.Config.CheckReadModels(Collections(e.Projections))

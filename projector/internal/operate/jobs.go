@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
@@ -37,8 +36,6 @@ func (c *jobsListCommand) Validate() error {
 	p.Require(c.State == "" || slices.Contains(job.States(), job.State(c.State)), "--state is %q, unknown: use one of %s", c.State, cli.Words(job.States()))
 	return errors.Join(p...)
 }
-
-func (*jobsListCommand) needs() config.Part { return config.PartMongoDB }
 
 func (c *jobsListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	var filter job.Filter
@@ -95,8 +92,6 @@ func counts(j job.Job) string {
 type jobID struct {
 	ID string `arg:"" name:"id" help:"The job's id, as jobs list shows it."`
 }
-
-func (jobID) needs() config.Part { return config.PartMongoDB }
 
 // explain adds the remedy to an error about the job.
 func (c jobID) explain(err error) error {

@@ -122,8 +122,6 @@ type ownersReleaseCommand struct {
 	cli.Change
 }
 
-func (*ownersReleaseCommand) needs() config.Part { return config.PartMongoDB }
-
 // Validate checks the flags. kong calls it.
 func (c *ownersReleaseCommand) Validate() error {
 	return c.RequireWhy("say why the names are released; the reason is kept in the audit")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -42,9 +41,6 @@ type parkedFilter struct {
 func (f parkedFilter) Validate() error {
 	return cli.Choice[string]{Limit: f.Limit, Max: maxParked, OlderThan: f.OlderThan, Reason: f.Reason, Reasons: Reasons()}.Validate()
 }
-
-// needs returns the parts that all commands about parked aggregates use.
-func (parkedFilter) needs() config.Part { return config.PartMongoDB }
 
 // filter returns the filter of the flags. except are projections that a command leaves alone,
 // such as those of other event stores.
@@ -240,8 +236,6 @@ type parkedShowCommand struct {
 	Projection string `arg:"" help:"The projection."`
 	Aggregate  string `arg:"" help:"The aggregate's id."`
 }
-
-func (*parkedShowCommand) needs() config.Part { return config.PartMongoDB }
 
 func (c *parkedShowCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	found, err := s.markers(ctx, park.Filter{Projection: c.Projection, AggregateID: c.Aggregate})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -137,8 +136,6 @@ type projectionsListCommand struct {
 	cli.Output
 }
 
-func (*projectionsListCommand) needs() config.Part { return config.PartMongoDB }
-
 func (c *projectionsListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	found, err := s.entries(ctx)
 	if err != nil {
@@ -209,8 +206,6 @@ func reasonOf(p projectionView) string {
 type projectionName struct {
 	Name string `arg:"" help:"The projection."`
 }
-
-func (projectionName) needs() config.Part { return config.PartMongoDB }
 
 // entry reads the projection's entry of the catalog.
 func (n projectionName) entry(ctx context.Context, s *stored) (*catalog.Entry, error) {

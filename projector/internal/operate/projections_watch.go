@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
@@ -21,8 +20,6 @@ type projectionsWatchCommand struct {
 	UntilLive bool          `name:"until-live" help:"Wait until the declared definition of the projection, or of all declared projections, is live. Exits with status 1 if a build fails, is cancelled or waits for a person."`
 	Timeout   time.Duration `name:"timeout" default:"15m" help:"Longest time to wait with --until-live."`
 }
-
-func (*projectionsWatchCommand) needs() config.Part { return config.PartMongoDB }
 
 // Validate checks the flags. kong calls it.
 func (c *projectionsWatchCommand) Validate() error {

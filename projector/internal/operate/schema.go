@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 
-	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/schema"
 )
 
@@ -11,8 +10,6 @@ import (
 type schemaCommand struct {
 	Tests bool `name:"tests" help:"The schema of test files, *_test.yaml, instead of that of projections."`
 }
-
-func (*schemaCommand) needs() config.Part { return 0 }
 
 func (c *schemaCommand) run(_ context.Context, e *Environment) error {
 	text := schema.Projections

@@ -25,8 +25,6 @@ import (
 // process.
 type statusCommand struct{ cli.Output }
 
-func (*statusCommand) needs() config.Part { return config.PartMongoDB }
-
 // statusView is the state of the projectors of an event store.
 type statusView struct {
 	// EventStore is the database and the collection of the events, and StateDatabase is the
