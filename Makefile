@@ -240,6 +240,10 @@ load-images: $(BIN)/images ## Build the container images for this machine, and l
 release-chart: $(BIN)/helm ## Package the chart into dist/ with the images' digests in it (DIGESTS=file, as make images prints them)
 	@hack/release/chart.sh $(BIN)/helm "$(VERSION)" "$(DIGESTS)" dist
 
+.PHONY: release-programs
+release-programs: ## Build both services for Linux, macOS and Windows, as archives in dist/ (PLATFORMS="linux/amd64 …")
+	@hack/release/programs.sh "$(VERSION)" "$(REVISION)" "$(SOURCE_DATE_EPOCH)" dist $(PLATFORMS)
+
 .PHONY: test-images
 test-images: images ## Test the images: what they hold, that a second build equals them, their programs in an empty root
 	CGO_ENABLED=0 PENSTOCK_IMAGES=$(CURDIR)/dist go test -count 1 $(LEAN) -timeout 10m -v ./integration/images
