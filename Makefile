@@ -127,7 +127,7 @@ bench-hot: ## Measure the hot paths by themselves, with their allocations
 
 .PHONY: conformance
 conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScript and Python SDKs, against sbemu (needs ports 443, 5671 and 5672), and scenarios through the Node.js driver against mongoemu
-	CGO_ENABLED=0 go run ./integration/mongoemu/conformance -with integration/examples/watcher
+	CGO_ENABLED=0 go run ./integration/mongoemu/conformance -with integration/examples/watcher -with integration/examples/writer
 	CGO_ENABLED=0 go run ./integration/sbemu/conformance -with integration/examples/consumer
 
 FUZZTIME ?= 1m

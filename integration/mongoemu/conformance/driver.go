@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -34,7 +35,7 @@ type driver struct {
 // node is the official driver for Node.js.
 var node = driver{
 	name:   "node",
-	want:   42,
+	want:   44,
 	tools:  []string{"node", "npm"},
 	remedy: "install Node.js 20.19 or later",
 	commands: [][]string{
@@ -50,9 +51,9 @@ type outcome struct {
 	Action, Test, Output string
 }
 
-// check runs the scenarios, and those of the folder with, against a server, prints their outcomes, and fails if too
+// check runs the scenarios, and those of the folders with, against a server, prints their outcomes, and fails if too
 // few pass.
-func (d driver) check(ctx context.Context, dir, uri, with string, verbose bool, out io.Writer) error {
+func (d driver) check(ctx context.Context, dir, uri string, with []string, verbose bool, out io.Writer) error {
 	if tool := d.missing(); tool != "" {
 		fmt.Fprintf(out, "%s not run: %s is not installed: %s\n", d.name, tool, d.remedy)
 		return nil
@@ -144,9 +145,9 @@ func (d driver) report(outcomes []outcome, verbose bool, out io.Writer) error {
 	return nil
 }
 
-// unpack writes the scenarios, and the programs and scenarios of the folder with, to the folder
+// unpack writes the scenarios, and the programs and scenarios of the folders with, to the folder
 // dir.
-func unpack(dir, with string) error {
+func unpack(dir string, with []string) error {
 	entries, err := scenarios.ReadDir("javascript")
 	for _, e := range entries {
 		var content []byte
@@ -157,8 +158,8 @@ func unpack(dir, with string) error {
 			break
 		}
 	}
-	if err == nil && with != "" {
-		err = copyPrograms(dir, with)
+	for _, folder := range with {
+		err = cmp.Or(err, copyPrograms(dir, folder))
 	}
 	if err != nil {
 		return fmt.Errorf("unpack the scenarios: %w", err)

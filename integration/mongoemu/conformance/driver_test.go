@@ -25,7 +25,7 @@ func TestDriverReportsOutcomes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			err := tt.driver.check(t.Context(), t.TempDir(), "mongodb://", "", false, &out)
+			err := tt.driver.check(t.Context(), t.TempDir(), "mongodb://", nil, false, &out)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("error %v, want one that says %q", err, tt.err)
 			}

@@ -33,7 +33,11 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	with := flags.String("with", "", "a folder whose *.mjs run beside the scenarios")
+	var with []string
+	flags.Func("with", "a folder whose *.mjs run beside the scenarios; repeatable", func(folder string) error {
+		with = append(with, folder)
+		return nil
+	})
 	verbose := flags.Bool("verbose", false, "print the output of failed scenarios")
 	timeout := flags.Duration("timeout", 5*time.Minute, "how long everything may take, the installation of the driver included")
 	if err := flags.Parse(args); err != nil {
@@ -54,5 +58,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return fmt.Errorf("serve mongoemu: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return node.check(ctx, dir, s.URI(), *with, *verbose, stdout)
+	return node.check(ctx, dir, s.URI(), with, *verbose, stdout)
 }
