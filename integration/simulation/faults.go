@@ -100,11 +100,7 @@ var faultKinds = map[string]faultKind{
 		})
 	}},
 	"freeze": {longest: 3 * time.Minute, run: func(ctx context.Context, w *World, f Fault) {
-		w.onLink(ctx, f, func(h *virtual.Host) {
-			for _, server := range virtual.Servers {
-				h.Hold(server, virtual.ToServer, virtual.ToClient)
-			}
-		})
+		w.freeze(ctx, w.process(f), f.For)
 	}},
 	// All processes lose a server, as at its restart or failover.
 	"outage": {wide: true, longest: 2 * time.Minute, anyServer: true, run: func(ctx context.Context, w *World, f Fault) {
@@ -315,6 +311,7 @@ var faultKinds = map[string]faultKind{
 		}
 	}},
 	erasure:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},
+	ambush:      {alone: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.ambush(ctx, f) }},
 	intrusion:   {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.intrude(ctx, f) }},
 	replacement: {alone: true, run: func(ctx context.Context, w *World, _ Fault) { w.replaceEvents(ctx) }},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
@@ -441,11 +438,23 @@ func (s *servers) outage(ctx context.Context, f Fault, last time.Duration, down 
 	}
 }
 
+// freeze holds all links of a process for a while.
+func (w *World) freeze(ctx context.Context, p *process, lasts time.Duration) {
+	changeLinks(ctx, p.host(), lasts, func(h *virtual.Host) {
+		for _, server := range virtual.Servers {
+			h.Hold(server, virtual.ToServer, virtual.ToClient)
+		}
+	})
+}
+
 // onLink changes the links of a process while the fault lasts.
 func (w *World) onLink(ctx context.Context, f Fault, do func(h *virtual.Host)) {
-	h := w.process(f).host()
+	changeLinks(ctx, w.process(f).host(), f.For, do)
+}
+
+func changeLinks(ctx context.Context, h *virtual.Host, lasts time.Duration, do func(h *virtual.Host)) {
 	do(h)
-	wait(ctx, f.For)
+	wait(ctx, lasts)
 	for _, server := range virtual.Servers {
 		h.Heal(server)
 	}

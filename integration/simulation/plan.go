@@ -267,6 +267,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	p.Now = rand.New(rand.NewPCG(seed, 0x6e6f77)).IntN(5) == 0 && (p.Reconcile || p.ClockOffset < time.Minute) &&
 		!slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == stateRestoration })
 	drawIntrusions(p)
+	drawAmbushes(p)
 	return p
 }
 
