@@ -9,8 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// watchCatalog compares the entries of the catalog with those of the last read, until ctx ends.
-// It reads often, because a change that overwrites another one follows it within moments.
+// watchCatalog compares the entries of the catalog, and the registrations of the pods, with those of
+// the last read, until ctx ends. It reads often, because a change that overwrites another one follows
+// it within moments.
 func (o *observer) watchCatalog(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -34,6 +35,13 @@ func (o *observer) watchCatalog(ctx context.Context) {
 					o.overwritten = append(o.overwritten, fmt.Sprintf("at %v: the entry %v has become %v", time.Since(o.world.history.began), last[name], entry))
 				}
 				last[name] = entry
+			}
+			for _, pod := range o.world.state("projectors") {
+				name := text(pod, "_id")
+				if before, after := number(last[name], "beat"), number(pod, "beat"); after < before {
+					o.overwritten = append(o.overwritten, fmt.Sprintf("at %v: the renewal %d of %s has replaced the renewal %d", time.Since(o.world.history.began), after, name, before))
+				}
+				last[name] = pod
 			}
 		}
 	}

@@ -23,7 +23,7 @@ type observer struct {
 	epoch int64
 	// back describes positions of the checkpoint that went back.
 	back []string
-	// overwritten describes changes of the catalog that were lost.
+	// overwritten describes changes of the catalog and of registrations that were lost.
 	overwritten []string
 	// generations are the definitions of each projection by their numbers, and live is the
 	// number that readers saw last.

@@ -54,7 +54,7 @@ var promises = []promise{
 	{"G4: the checkpoint of a term never goes back", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.watched.back, nil
 	}},
-	{"G8: no change of the catalog overwrites another", func(_ context.Context, o *outcome) ([]string, error) {
+	{"G8: no change of the catalog or of a registration overwrites a later one", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.watched.overwritten, nil
 	}},
 	{"G3, G6: a message is settled only when its event is applied or listed", func(_ context.Context, o *outcome) ([]string, error) {
