@@ -3,6 +3,7 @@ package backlog
 import (
 	"context"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -11,14 +12,8 @@ import (
 // Connection is one AMQP connection to the broker.
 type Connection interface {
 	// Sessions starts a list of the subscription's sessions.
-	Sessions() Pages
+	Sessions() *runtime.Pager[azservicebus.ListSessionsResponse]
 	Close(ctx context.Context) error
-}
-
-// Pages is the part of the SDK's pager that counting uses.
-type Pages interface {
-	More() bool
-	NextPage(ctx context.Context) (azservicebus.ListSessionsResponse, error)
 }
 
 // Dial returns a function that makes connections with azservicebus. The function makes no
@@ -52,6 +47,6 @@ type clientConnection struct {
 	subscription sbus.Subscription
 }
 
-func (c clientConnection) Sessions() Pages {
+func (c clientConnection) Sessions() *runtime.Pager[azservicebus.ListSessionsResponse] {
 	return c.NewListSessionsForSubscriptionPager(c.subscription.Topic, c.subscription.Name, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
@@ -40,11 +41,26 @@ func (b *broker) set(change func(*broker)) {
 
 type connection struct{ *broker }
 
-func (c *connection) Sessions() backlog.Pages {
+// Sessions ends like the SDK's pager: after a page that is not full.
+func (c *connection) Sessions() *runtime.Pager[azservicebus.ListSessionsResponse] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pages = 0
-	return &pages{connection: c}
+	listed := 0
+	return runtime.NewPager(runtime.PagingHandler[azservicebus.ListSessionsResponse]{
+		More: func(page azservicebus.ListSessionsResponse) bool { return len(page.Sessions) == pageSize },
+		Fetcher: func(ctx context.Context, _ *azservicebus.ListSessionsResponse) (page azservicebus.ListSessionsResponse, err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if err := cmp.Or(c.err, ctx.Err()); err != nil {
+				return page, err
+			}
+			c.pages++
+			page.Sessions = make([]string, min(pageSize, c.sessions-listed))
+			listed += len(page.Sessions)
+			return page, nil
+		},
+	})
 }
 
 func (c *connection) Close(context.Context) error {
@@ -52,27 +68,4 @@ func (c *connection) Close(context.Context) error {
 	defer c.mu.Unlock()
 	c.closed++
 	return nil
-}
-
-// pages ends like the SDK's pager: after a page that is not full.
-type pages struct {
-	*connection
-	listed int
-	done   bool
-}
-
-func (p *pages) More() bool { return !p.done }
-
-func (p *pages) NextPage(ctx context.Context) (azservicebus.ListSessionsResponse, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := cmp.Or(p.err, ctx.Err()); err != nil {
-		p.done = true
-		return azservicebus.ListSessionsResponse{}, err
-	}
-	p.pages++
-	n := min(pageSize, p.sessions-p.listed)
-	p.listed += n
-	p.done = n < pageSize
-	return azservicebus.ListSessionsResponse{Sessions: make([]string, n)}, nil
 }
