@@ -141,7 +141,7 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkee
 // coordinator makes the coordinator of rebuilds.
 func (p *Projector) coordinator(s *config.Stores, h *upkeep, parked *park.Store, events *eventstore.Reader) *catalog.Coordinator {
 	return catalog.NewCoordinator(catalog.CoordinatorOptions{
-		Pod: h.pod, Lease: h.lease, Catalog: h.catalog, Pods: h.registry,
+		Pod: h.pod, Lease: h.lease, Catalog: h.catalog, Alive: h.registry.Alive,
 		Jobs: h.jobs, Sample: p.config.History.VerifySample,
 		Collections: rebuildCollections{catalog.NewShadows(s.ReadModels), s.ReadModels, p.logger},
 		Data:        rebuildData{s.ReadModels, parked, events},

@@ -37,11 +37,6 @@ type Entries interface {
 
 var _ Entries = (*Catalog)(nil)
 
-// Pods lists the alive pods.
-type Pods interface {
-	Alive(ctx context.Context) ([]Registration, error)
-}
-
 // Jobs is the part of [job.Store] that a coordinator uses. Any number of pods work on the jobs.
 type Jobs interface {
 	Create(ctx context.Context, j job.Job) (job.Job, error)
@@ -114,8 +109,9 @@ type CoordinatorOptions struct {
 	Pod     string
 	Lease   Coordination
 	Catalog Entries
-	Pods    Pods
-	Jobs    Jobs
+	// Alive lists the pods that are alive.
+	Alive func(ctx context.Context) ([]Registration, error)
+	Jobs  Jobs
 	// Sample is the share of the aggregates that a verification compares.
 	Sample      float64
 	Collections Collections
@@ -313,7 +309,7 @@ func (t *term) drive(ctx context.Context, e *Entry, p *progress) (time.Duration,
 // pods returns the alive pods as of this round.
 func (t *term) pods(ctx context.Context) (alive []Registration, err error) {
 	if t.alive == nil {
-		t.alive, err = t.Pods.Alive(ctx)
+		t.alive, err = t.Alive(ctx)
 	}
 	return t.alive, err
 }

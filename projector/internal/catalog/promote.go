@@ -80,7 +80,7 @@ func (s *step) promote(ctx context.Context) error {
 
 // notPaused names the alive pods that may still write the projection.
 func (s *step) notPaused(ctx context.Context) ([]string, error) {
-	alive, err := s.Pods.Alive(ctx)
+	alive, err := s.Alive(ctx)
 	want := Pausing{Projection: s.entry.Name, Token: s.entry.Building.Pause}
 	return s.lacking(alive, func(r Registration) bool { return slices.Contains(r.Paused, want) }), err
 }

@@ -37,7 +37,7 @@ func (r *run) start() {
 	c := &coordinator{actor: a, pod: p, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
-		_ = catalog.NewCoordinator(catalog.CoordinatorOptions{Pod: p.name, Lease: a, Catalog: a, Pods: a, Jobs: a, Collections: a, Data: a, Logger: zerolog.Nop()}).Run(ctx)
+		_ = catalog.NewCoordinator(catalog.CoordinatorOptions{Pod: p.name, Lease: a, Catalog: a, Alive: a.Alive, Jobs: a, Collections: a, Data: a, Logger: zerolog.Nop()}).Run(ctx)
 	}()
 	r.coordinators = append(r.coordinators, c)
 }
