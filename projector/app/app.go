@@ -280,7 +280,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		return nil, nil, err
 	}
 	handler := &handler{
-		engine: eng.Session(c.Projections.KeepBytes), events: events, log: p.logger,
+		engine: eng.Session(c.Projections.KeepBytes), whole: events.Whole, log: p.logger,
 		large:  semaphore.NewWeighted(maxRead),
 		tracer: p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}

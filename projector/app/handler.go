@@ -27,15 +27,11 @@ type processor interface {
 	Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error, since time.Time) ([]model.Verdict, error)
 }
 
-// storedEvents reads the events that messages stand for.
-type storedEvents interface {
-	Whole(ctx context.Context, ev *event.Event) (*event.Event, error)
-}
-
 // handler passes drained events to the engine.
 type handler struct {
 	engine processor
-	events storedEvents
+	// whole reads the event that a message stands for.
+	whole func(ctx context.Context, ev *event.Event) (*event.Event, error)
 	// large has the bytes for events that are read from the event store; nil bounds none.
 	large *semaphore.Weighted
 	log   zerolog.Logger
@@ -149,7 +145,7 @@ func (h *handler) redeem(ctx context.Context, large *largeRead, ev *event.Event)
 	if err := large.begin(ctx); err != nil {
 		return nil, err
 	}
-	whole, err := h.events.Whole(ctx, ev)
+	whole, err := h.whole(ctx, ev)
 	if err != nil {
 		large.read(0)
 		return nil, err

@@ -141,7 +141,7 @@ func TestClaimChecks(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary")}
 	eng := &fakeEngine{}
-	h := &handler{engine: eng, events: store, log: zerolog.Nop()}
+	h := &handler{engine: eng, whole: store.Whole, log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false),
 		delivery("b", 12, true), delivery("b", 13, true),
@@ -172,7 +172,7 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
 	eng := &fakeEngine{results: map[int64]model.Verdict{21: {Outcome: model.Retry}}}
-	h := &handler{engine: eng, events: store, log: zerolog.Nop()}
+	h := &handler{engine: eng, whole: store.Whole, log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, false), delivery("a", 2, true), delivery("a", 3, false),
 		delivery("b", 12, true), delivery("b", 13, true),
@@ -187,19 +187,10 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	}
 }
 
-// largeStore has events of 3 MiB.
-type largeStore struct{}
-
-func (largeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
-	whole := *ev
-	whole.Document = make(bson.Raw, 3<<20)
-	return &whole, nil
-}
-
 func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 	t.Parallel()
 	eng := &fakeEngine{}
-	h := &handler{engine: eng, events: largeStore{}, log: zerolog.Nop()}
+	h := &handler{engine: eng, whole: sizedEvent(3 << 20), log: zerolog.Nop()}
 	batch := []*drain.Delivery{
 		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, true), delivery("a", 4, false),
 		delivery("b", 10, true), delivery("b", 11, false),
@@ -238,11 +229,11 @@ func (e *sleepingEngine) Process(_ context.Context, events []*event.Event, _ tim
 	return results, nil
 }
 
-// sizedStore has events of one size.
-type sizedStore struct{ size int }
-
-func (s sizedStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
-	return &event.Event{Keys: ev.Keys, Document: make(bson.Raw, s.size)}, nil
+// sizedEvent reads events of one size.
+func sizedEvent(size int) func(context.Context, *event.Event) (*event.Event, error) {
+	return func(_ context.Context, ev *event.Event) (*event.Event, error) {
+		return &event.Event{Keys: ev.Keys, Document: make(bson.Raw, size)}, nil
+	}
 }
 
 // Batches of many sessions hold only so many bytes of large events of the event store. Small
@@ -259,7 +250,7 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			eng := &sleepingEngine{}
-			h := &handler{engine: eng, events: sizedStore{test.size}, large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
+			h := &handler{engine: eng, whole: sizedEvent(test.size), large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
 			var sessions sync.WaitGroup
 			for n := range 10 {
 				sessions.Go(func() {
@@ -287,7 +278,7 @@ func TestLargeReadsAreBoundedInBytes(t *testing.T) {
 // A batch that cannot get more memory handles what it has.
 func TestBatchWithoutMemoryForAnotherEventDefersIt(t *testing.T) {
 	t.Parallel()
-	h := &handler{engine: &fakeEngine{}, events: sizedStore{1 << 20}, large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
+	h := &handler{engine: &fakeEngine{}, whole: sizedEvent(1 << 20), large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
 	if !h.large.TryAcquire(maxRead - largestEvent - smallRead) {
 		t.Fatal("the memory is taken")
 	}
