@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -18,6 +19,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
 const (
@@ -110,7 +113,7 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	if _, err = e.store.Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return fmt.Errorf("create the event store's index: %w", err)
 	}
-	if e.before, err = harness.OperationTime(ctx, e.client); err != nil {
+	if e.before, err = eventstore.NewReader(e.store, event.DefaultFields(), zerolog.Nop()).OperationTime(ctx); err != nil {
 		return err
 	}
 	return nil

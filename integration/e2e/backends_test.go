@@ -62,7 +62,7 @@ func (embeddedBackends) Open(_ context.Context, o harness.TopicOptions, events i
 
 func embeddedOptions(o harness.TopicOptions, events int) harness.EmbeddedOptions {
 	return harness.EmbeddedOptions{
-		LockDuration: o.LockDuration, DuplicateDetectionWindow: o.DuplicateDetectionWindow,
+		TopicOptions: o,
 		// Twice the events, so that the record also holds a second publication of all of
 		// them.
 		Record: 2*events + 10_000,

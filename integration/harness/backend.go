@@ -1,13 +1,6 @@
 package harness
 
-import (
-	"context"
-	"fmt"
-	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-)
+import "time"
 
 // Backend is a running event store and a running broker, for one pipeline.
 type Backend interface {
@@ -52,15 +45,4 @@ type Backlog struct {
 	Active int
 	// DeadLettered are the messages in the dead-letter queue.
 	DeadLettered int
-}
-
-// OperationTime returns the time of the server's last operation.
-func OperationTime(ctx context.Context, client *mongo.Client) (bson.Timestamp, error) {
-	var hello struct {
-		OperationTime bson.Timestamp `bson:"operationTime"`
-	}
-	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
-		return bson.Timestamp{}, fmt.Errorf("read the operation time: %w", err)
-	}
-	return hello.OperationTime, nil
 }

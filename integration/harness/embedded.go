@@ -23,11 +23,8 @@ const (
 type EmbeddedOptions struct {
 	// Latency is added to every frame to and from the broker, each way.
 	Latency time.Duration
-	// LockDuration is how long a session is locked; 0 means 30 s.
-	LockDuration time.Duration
-	// DuplicateDetectionWindow is how long the topic remembers message ids. 0 means 10
-	// minutes; a negative value switches duplicate detection off.
-	DuplicateDetectionWindow time.Duration
+	// The topic remembers message ids for 10 minutes by default.
+	TopicOptions
 	// Record is how many accepted messages [Embedded.Accepted] can return.
 	Record int
 	// Sharded makes the event store answer as a mongos.

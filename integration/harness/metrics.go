@@ -3,7 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
-	"net/http"
+	"io"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -15,17 +15,12 @@ type Metrics map[string]*dto.MetricFamily
 
 // Metrics scrapes the process.
 func (p *Process) Metrics(ctx context.Context) (Metrics, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := p.Client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("scrape %s: %w", p.Name, err)
-	}
-	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
+	var families Metrics
+	err := p.get(ctx, "/metrics", func(body io.Reader) (err error) {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err = parser.TextToMetricFamilies(body)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("scrape %s: %w", p.Name, err)
 	}

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"syscall"
 	"time"
@@ -69,11 +70,12 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 		if !p.Running() {
 			return false, fmt.Errorf("await %s: it ended before it was ready (%w); see %s", p.Name, p.Err(), p.Log)
 		}
-		return p.get(ctx, "/readyz") == nil, nil
+		return p.get(ctx, "/readyz", nil) == nil, nil
 	})
 }
 
-func (p *Process) get(ctx context.Context, path string) error {
+// get requests a path of the admin port, and reads its answer.
+func (p *Process) get(ctx context.Context, path string, read func(io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
 	if err != nil {
 		return err
@@ -86,5 +88,8 @@ func (p *Process) get(ctx context.Context, path string) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", path, response.Status)
 	}
-	return nil
+	if read == nil {
+		return nil
+	}
+	return read(response.Body)
 }
