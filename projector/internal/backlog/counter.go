@@ -13,7 +13,6 @@ type Counter = sbus.Counter[Connection, int]
 
 // New makes a counter and registers its metrics. It makes no request.
 func New(o Options) *Counter {
-	o = o.withDefaults()
 	counts := obs.CounterVec(o.Registerer, "penstock_projector_backlog_counts_total",
 		"Attempts to count the sessions that have messages: ok, busy (the broker throttles) or failed.",
 		"result", sbus.CountOK, sbus.CountBusy, sbus.CountFailed)

@@ -33,7 +33,7 @@ type counting struct {
 func start(t *testing.T, b *broker, changes ...func(*backlog.Options)) *counting {
 	t.Helper()
 	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
-	o := backlog.Options{Dial: b.dial, Interval: interval, Registerer: c.registry, Logger: zerolog.New(c.log)}
+	o := backlog.Options{Dial: b.dial, Interval: interval, Limit: 5000, Registerer: c.registry, Logger: zerolog.New(c.log)}
 	for _, change := range changes {
 		change(&o)
 	}

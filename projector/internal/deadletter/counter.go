@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -21,7 +20,7 @@ type Counter struct {
 func New(o Options) *Counter {
 	m := &metrics{reasons: append(slices.Clone(o.Reasons), reasonOther)}
 	m.counter = &Counter{sbus.NewCounter(sbus.Counting[Queue, map[string]int]{
-		Dial: o.Dial, Interval: cmp.Or(o.Interval, 30*time.Second), FailedWait: time.Minute, Logger: o.Logger,
+		Dial: o.Dial, Interval: o.Interval, FailedWait: time.Minute, Logger: o.Logger,
 		Count: func(ctx context.Context, q Queue) (map[string]int, error) {
 			messages := make(map[string]int)
 			return messages, pages(ctx, q, maxCounted, func(one *Message) { messages[m.label(one.Reason)]++ })

@@ -7,12 +7,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options configure a [Counter]. Zero fields get their defaults.
+// Options configure a [Counter].
 type Options struct {
 	// Dial opens a connection to the queue. Required.
 	Dial func() (Queue, error)
-	// Interval is the time between two counts, randomly varied by up to a quarter; 30 s
-	// by default.
+	// Interval is the time between two counts, randomly varied by up to a quarter. Required.
 	Interval time.Duration
 	// Reasons are the reasons that have their own label in the metric; others count as
 	// other.
