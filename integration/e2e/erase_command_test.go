@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/workload"
@@ -130,24 +130,13 @@ func (s *scenario) erase(code int, says string, args ...string) {
 // findNothing searches all collections for texts.
 func (s *scenario) findNothing(texts ...string) {
 	s.t.Helper()
-	for _, db := range []*mongo.Database{s.models, s.state, s.events.Database()} {
-		names, err := db.ListCollectionNames(s.t.Context(), bson.D{})
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		for _, name := range names {
-			cursor, err := db.Collection(name).Find(s.t.Context(), bson.D{})
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			for cursor.Next(s.t.Context()) {
-				found := cursor.Current.String()
-				if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(found, text) }) {
-					s.t.Errorf("collection %s has %s", name, found)
+	for _, collections := range s.dump(s.models, s.state, s.events.Database()) {
+		for _, c := range collections {
+			found := fmt.Sprint(c.documents)
+			for _, text := range texts {
+				if strings.Contains(found, text) {
+					s.t.Errorf("collection %s has %s: %s", c.collection, text, found)
 				}
-			}
-			if err := cursor.Err(); err != nil {
-				s.t.Fatal(err)
 			}
 		}
 	}
