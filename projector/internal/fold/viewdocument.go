@@ -23,7 +23,11 @@ import (
 // Fields, ids and totals are sorted, so the same parts always give the same bytes.
 type View struct {
 	// As and totals are sorted by name.
-	As     []string
+	As []string
+	// Lists are those of As that are lists:
+	//
+	//	orders: [{aggregateId: "o-1", ...}, {aggregateId: "o-2", ...}]
+	Lists  map[string]Order
 	Totals []Total
 	// Alone says that only the part of the aggregate whose id is the key gives fields.
 	Alone bool
@@ -212,9 +216,14 @@ func WithoutDocuments(part bson.Raw) bson.Raw {
 	if part == nil {
 		return nil
 	}
-	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(part)))
-	for name, value := range ReadFields(part).All() {
-		if string(name) != model.FieldDocuments {
+	return without(part, model.FieldDocuments)
+}
+
+// without returns a document without a field.
+func without(document bson.Raw, field string) bson.Raw {
+	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(document)))
+	for name, value := range ReadFields(document).All() {
+		if string(name) != field {
 			dst = AppendField(dst, string(name), value)
 		}
 	}
@@ -247,7 +256,11 @@ func (v *View) read(document bson.Raw) (*viewDocument, error) {
 		case field == model.FieldParts:
 			d.parts, _ = value.AsInt64OK()
 		case slices.Contains(v.As, field):
-			if value.Type != bson.TypeEmbeddedDocument {
+			_, list := v.Lists[field]
+			switch {
+			case list && d.readList(field, value):
+				continue
+			case list || value.Type != bson.TypeEmbeddedDocument:
 				return d, errIncremental // somebody has changed it
 			}
 			for id, part := range ReadFields(value.Value).All() {
@@ -351,9 +364,14 @@ func (d *viewDocument) addFields(fields []byte) {
 	}
 }
 
-// embed stores a part under its aggregate's id; an absent value removes it.
+// embed stores a part under its aggregate's id; an absent value removes it. The parts of a list are
+// arrays of their elements.
 func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) error {
-	if strings.IndexByte(aggregateID, 0) >= 0 {
+	if _, list := d.view.Lists[field]; list {
+		if value.Type == bson.TypeEmbeddedDocument {
+			value = ArrayOf(bson.RawValue{}, []bson.RawValue{value})
+		}
+	} else if strings.IndexByte(aggregateID, 0) >= 0 {
 		return fmt.Errorf("the aggregateId %q has a NUL, which a name of a field cannot have: leave out as", aggregateID)
 	}
 	parts := d.embedded[field]
@@ -403,6 +421,12 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	dst = bsoncore.AppendInt64Element(dst, model.FieldParts, d.parts)
 	dst = append(dst, d.fields...)
 	for _, field := range d.view.As {
+		if order, list := d.view.Lists[field]; list {
+			if dst, err = appendList(dst, field, order, d.embedded[field]); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		inner, next := bsoncore.AppendDocumentElementStart(dst, field)
 		for _, p := range d.embedded[field] {
 			next = AppendField(next, p.aggregateID, p.value)

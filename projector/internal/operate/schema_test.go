@@ -107,6 +107,8 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		payloads = "upcasts: {F: {payload: payload, KEY: VALUE}}\nprojections:\n  - {name: p, collection: c, on: {string: {set: {b: \"1\"}}}}\n"
 		view     = "views:\n  - {name: v, collection: c, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}], KEY: VALUE}\n"
 		source   = "views:\n  - {name: v, collection: c, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}, KEY: VALUE}]}\n"
+		list     = "views:\n  - {name: v, collection: c, as: {l: {KEY: VALUE}}, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}]}\n"
+		sorted   = "views:\n  - {name: v, collection: c, as: {l: {list: true, KEY: VALUE}}, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}]}\n"
 		total    = "views:\n  - {name: v, collection: c, totals: {t: {KEY: VALUE}}, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}]}\n"
 		counted  = "views:\n  - {name: v, collection: c, totals: {t: {count: true, KEY: VALUE}}, from: [{aggregateType: A, key: part.a, on: {E: {set: {z: \"1\"}}}}]}\n"
 		root     = "projections:\n  - {name: p, collection: c, on: {E: {set: {b: \"1\"}}}}\nKEY: VALUE\n"
@@ -118,7 +120,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	parses := func(document string) bool { return refuses(document) == nil }
 	keys := schemaKeys(t, schema.Projections)
 	accepted := map[string]bool{}
-	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, upcast, payloads, view, source, total, counted, root} {
+	for _, template := range []string{declared, handler, second, payload, typed, fields, array, push, kept, upcast, payloads, view, source, list, sorted, total, counted, root} {
 		expectKeys(t, keys, refuses, template)
 		for _, key := range append(keys, "nonsense") {
 			if template == root && key == "projections" || template == declared && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {

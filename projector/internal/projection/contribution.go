@@ -28,9 +28,10 @@ type contribution struct {
 	// key gives the _id of the document.
 	key *expression
 	// as is the field of the document that has the part, or its elements, under the
-	// aggregate's id. If fields is set, the part's fields are those of the document. Both
-	// can be missing: then only the totals have the part.
+	// aggregate's id, or in a list of this order. If fields is set, the part's fields are those
+	// of the document. Both can be missing: then only the totals have the part.
 	as     string
+	list   *fold.Order
 	fields bool
 	totals []contributedTotal
 	// view says which other fields a document has.
@@ -170,6 +171,11 @@ func (c *contribution) begin(dst []byte, n int, key string, element bson.RawValu
 	}
 	if c.fields && element.Type != bson.TypeEmbeddedDocument {
 		return start, dst, fmt.Errorf("the element is %s, and the fields of a document are those of a document", fold.TypeName(element))
+	}
+	if c.list != nil {
+		if _, taken := fold.Lookup(element.Value, fold.FieldAggregateID); taken || element.Type != bson.TypeEmbeddedDocument {
+			return start, dst, fmt.Errorf("the element is %s: elements of a list are documents without a field %s", fold.TypeName(element), fold.FieldAggregateID)
+		}
 	}
 	if c.fields {
 		if err := c.view.CheckGiven(element.Value); err != nil {

@@ -18,6 +18,7 @@ var (
 	viewKeys       = []string{"name", "collection", "from", "as", "totals"}
 	viewSourceKeys = []string{"aggregateType", "key", "each", "as", "keep", "on", "compute", "totals"}
 	totalKeys      = []string{"sum", "count", "min", "max", "set", "where"}
+	listKeys       = []string{"list", "sort"}
 )
 
 // keepFields is the value of keep with which a document has the fields of a part.
@@ -41,8 +42,9 @@ func elsewhere(says string, keys ...string) map[string]string {
 type viewReader struct {
 	place
 	view *Projection
-	// as and totals are those for all sources.
+	// as, list and totals are those for all sources.
 	as     string
+	list   *fold.Order
 	totals []declaredTotal
 	// nodes are those of the sources, or of their keep. named has a node of each total.
 	nodes []*yaml.Node
@@ -63,7 +65,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	}
 	before := len(p.problems)
 	p.reads = map[string][][]string{}
-	r := &viewReader{view: &Projection{view: &fold.View{}}, named: map[string]*yaml.Node{}}
+	r := &viewReader{view: &Projection{view: &fold.View{Lists: map[string]fold.Order{}}}, named: map[string]*yaml.Node{}}
 	r.place = p.identity(node, keys, r.view)
 	p.reading = nil
 	if e, ok := keys["totals"]; ok {
@@ -71,7 +73,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	}
 	shared := p.reading
 	if e, ok := keys["as"]; ok {
-		r.as = r.in("as").text(e.value, documentField)
+		r.as, r.list = r.in("as").embeddedAs(e.value)
 	}
 	from, ok := keys["from"]
 	switch {
@@ -106,7 +108,7 @@ func (r *viewReader) source(node *yaml.Node) {
 	}
 	before := len(r.problems)
 	r.reading = nil
-	c := &contribution{as: r.as, view: r.view.view}
+	c := &contribution{as: r.as, list: r.list, view: r.view.view}
 	s := source{on: handlers{}, contribution: c}
 	if e, ok := keys["aggregateType"]; ok {
 		s.aggregateType = r.in("aggregateType").text(e.value, notEmpty)
@@ -166,7 +168,7 @@ func (r *viewReader) source(node *yaml.Node) {
 func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
 	as, hasAs := keys["as"]
 	if hasAs {
-		c.as = r.in("as").text(as.value, documentField)
+		c.as, c.list = r.in("as").embeddedAs(as.value)
 	}
 	keep, ok := keys["keep"]
 	if !ok {
@@ -177,11 +179,39 @@ func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
 	}
 	r.in("keep").text(keep.value, func(s string) error {
 		if s == keepFields {
-			c.fields, c.as = true, ""
+			c.fields, c.as, c.list = true, "", nil
 			return nil
 		}
 		return fmt.Errorf("keep is %s, with which the fields of the part are those of the document; leave it out and write as to have the part under its aggregate's id", keepFields)
 	})
+}
+
+// embeddedAs reads as: the name of a field, or a mapping of it to the order of a list.
+func (p place) embeddedAs(node *yaml.Node) (string, *fold.Order) {
+	entries, ok := p.entries(node)
+	if !ok {
+		return p.text(node, documentField), nil
+	}
+	if len(entries) != 1 {
+		p.problem(node, "as is the name of a field, or of one list, such as orders: {list: true, sort: placedAt}")
+		return "", nil
+	}
+	e := entries[0]
+	if err := documentField(e.key); err != nil {
+		p.problem(e.node, "%v", err)
+	}
+	keys, ok := p.in("as "+e.key).keys(e.value, "a list of parts", listKeys)
+	if !ok {
+		return e.key, nil
+	}
+	if list, ok := keys["list"]; !ok || list.value.Tag != "!!bool" || list.value.Value != "true" {
+		p.problem(e.value, "a list has list: true; write as: %s to have the parts under their aggregates' ids", e.key)
+	}
+	order := &fold.Order{}
+	if sort, ok := keys["sort"]; ok {
+		*order = fold.OrderOf(p.text(sort.value, func(s string) error { return documentField(strings.TrimPrefix(s, "-")) }))
+	}
+	return e.key, order
 }
 
 // totals reads a mapping of names to totals.
@@ -309,8 +339,13 @@ func (r *viewReader) checkFields() {
 	v := r.view.view
 	for i := range r.view.sources {
 		c := r.view.sources[i].contribution
-		if c.as != "" && !slices.Contains(v.As, c.as) {
+		if order, known := v.Lists[c.as]; slices.Contains(v.As, c.as) && (known != (c.list != nil) || known && order != *c.list) {
+			r.problem(r.nodes[i], "%s is declared in another way by another source: all of them have the same list and sort", c.as)
+		} else if c.as != "" && !slices.Contains(v.As, c.as) {
 			v.As = append(v.As, c.as)
+			if c.list != nil {
+				v.Lists[c.as] = *c.list
+			}
 		}
 		for _, t := range c.totals {
 			if i := slices.IndexFunc(v.Totals, func(o fold.Total) bool { return o.Name == t.Name }); i < 0 {
@@ -336,6 +371,8 @@ func (r *viewReader) checkFields() {
 			switch {
 			case name == model.FieldDocuments:
 				r.problem(r.nodes[i], "the field %s of a part belongs to Penstock, which lists there the documents to which the part contributes: use another name", name)
+			case s.contribution.list != nil && name == fold.FieldAggregateID:
+				r.problem(r.nodes[i], "the field %s of %s is also that of a list's elements which has the id of their aggregate: use another name", name, s.aggregateType)
 			case s.contribution.fields && v.OwnField(name):
 				r.problem(r.nodes[i], "the field %s of %s is also one of the document's own: use another name, or leave out keep", name, s.aggregateType)
 			}
@@ -376,7 +413,13 @@ func (c *contribution) describe(described map[string]any) {
 	if c.each != nil {
 		described["each"] = c.each.canonical
 	}
-	if c.as != "" {
+	if c.list != nil {
+		list := map[string]any{"list": true}
+		if *c.list != (fold.Order{}) {
+			list["sort"] = c.list.String()
+		}
+		described["as"] = map[string]any{c.as: list}
+	} else if c.as != "" {
 		described["as"] = c.as
 	}
 	if c.fields {

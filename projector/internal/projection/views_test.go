@@ -62,6 +62,32 @@ views:
       cents: {sum: element.cents}
       amount: {sum: element.amount, where: element.cents > 6}
       exact: {sum: "decimal(element.amount) - decimal(7)"}
+  - name: ordersByDate
+    collection: ordersByDate
+    as: {orders: {list: true, sort: -at}}
+    from:
+      - aggregateType: Customer
+        key: aggregateId
+        keep: fields
+        on:
+          Named: {set: {name: payload.name}}
+          Gone: {delete: true}
+      - aggregateType: Order
+        key: state.customer
+        on:
+          Placed: {set: {customer: "payload.?customer", at: "payload.cents > 6 ? optional.of(payload.at) : optional.none()"}}
+          Moved: {set: {customer: "payload.?customer"}}
+          Gone: {delete: true}
+  - name: salesByPrice
+    collection: salesByPrice
+    from:
+      - aggregateType: Order
+        each: state.lines
+        key: element.sku
+        as: {lines: {list: true, sort: cents}}
+        on:
+          Placed: {push: {lines: "{'sku': payload.sku, 'cents': payload.cents, 'at': payload.at}"}}
+          Gone: {delete: true}
   - name: latest
     collection: latest
     from:
