@@ -33,7 +33,11 @@ func projectionsFiles(prefix string, version int, moves bool) (projections, view
 	if moves && kept(version) == definitions {
 		moved = "moved-"
 	}
-	own := strings.NewReplacer("name: ", "name: "+prefix, "collection: tally", "collection: "+prefix+"tally", "collection: steps", "collection: "+prefix+"steps", "collection: ", "collection: "+prefix+moved, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version)))
+	embedded := "accounts"
+	if kept(version) == 2 {
+		embedded = "{accounts: {list: true, sort: chain}}"
+	}
+	own := strings.NewReplacer("name: ", "name: "+prefix, "collection: tally", "collection: "+prefix+"tally", "collection: steps", "collection: "+prefix+"steps", "collection: ", "collection: "+prefix+moved, "VERSION", fmt.Sprint(kept(version)), "MULTIPLIER", fmt.Sprint(multiplier(version)), "EMBEDDED", embedded)
 	return own.Replace(projections), own.Replace(viewsTemplate)
 }
 

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,7 +15,8 @@ import (
 )
 
 // viewsTemplate has the views of a pipeline. In groups, an account moves to another document
-// with almost every event, and a poison event parks its part. In steps, an account contributes
+// with almost every event, and a poison event parks its part; the second version has a list of
+// accounts. In steps, an account contributes
 // to several documents, each of which all accounts change all the time. A wallet moves between
 // the same documents. Each document has the fields of the account or wallet whose id sorts
 // first.
@@ -24,7 +26,7 @@ const viewsTemplate = `views:
     from:
       - aggregateType: Account
         key: state.group
-        as: accounts
+        as: EMBEDDED
         on:
           Opened | Added:
             set: {version: "VERSION", person: payload.name, group: "'g' + string(payload.amount % 3)", chain: "(state.?chain.orValue(7) * MULTIPLIER + payload.amount) % 1000003"}
@@ -149,7 +151,23 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 			}
 		}
 	}
+	if kept(version) == 2 {
+		for _, d := range groups {
+			d["accounts"] = listOf(d["accounts"].(bson.M))
+		}
+	}
 	return groups, steps
+}
+
+// listOf is the list of the accounts, by their chains and then by their ids.
+func listOf(accounts bson.M) (list bson.A) {
+	for _, id := range slices.Sorted(maps.Keys(accounts)) {
+		part := accounts[id].(bson.M)
+		part["aggregateId"] = id
+		list = append(list, part)
+	}
+	slices.SortStableFunc(list, func(a, b any) int { return cmp.Compare(a.(bson.M)["chain"].(int64), b.(bson.M)["chain"].(int64)) })
+	return list
 }
 
 // foldWallet folds the events of a wallet into its document of the view steps.
@@ -231,7 +249,11 @@ func (o *observer) readViews() {
 	}
 	var versions []any
 	for key, d := range found {
-		accounts, _ := d["accounts"].(bson.M)
+		accounts, list := d["accounts"].(bson.A)
+		if !list {
+			byID, _ := d["accounts"].(bson.M)
+			accounts = slices.Collect(maps.Values(byID))
+		}
 		var chains, events, odd int64
 		for _, part := range accounts {
 			p, _ := part.(bson.M)
