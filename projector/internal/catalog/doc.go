@@ -89,8 +89,8 @@
 // is gone, the build fails. If the collection that it replaces has documents that no projector
 // has written, the promotion waits. It also waits if the event store has no events of some read
 // models, which the new generation cannot have (--allow-missing). Documents that are written
-// between this check and the rename are not found. That takes up to a minute, and longer if another
-// coordinator takes the promotion over, because a successor does not check again.
+// between this check and the rename, within a minute, are not found. A coordinator that takes a
+// promotion over checks again.
 //
 // The live stream settles an event when both generations have it, and from the state catching up
 // on, the live generation is neither swept nor repaired. So after a promotion readers lack at

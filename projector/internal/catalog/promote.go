@@ -62,6 +62,9 @@ func (s *step) promote(ctx context.Context) error {
 		case err != nil:
 			return err
 		case len(running) == 0:
+			if waits, err := s.overlooks(ctx); waits || err != nil {
+				return err
+			}
 			return s.replace(ctx)
 		case time.Since(begun) < pauseTimeout:
 			if err := poll.Wait(ctx, pausing); err != nil {
@@ -76,6 +79,24 @@ func (s *step) promote(ctx context.Context) error {
 		s.postponed, s.checked = time.Now().Add(pauseRetry), check{}
 		return s.enter(ctx, Verifying, func(b *Build) { b.Pause, b.Reason = "", why })
 	}
+}
+
+// overlooks looks again for documents that no projector has written, if an earlier coordinator has
+// begun the promotion: it may have inspected the collection long ago. The writes stay paused until
+// somebody has moved them.
+func (s *step) overlooks(ctx context.Context) (waits bool, err error) {
+	b := s.entry.Building
+	if s.withdrawable {
+		return false, nil
+	}
+	if at, err := s.Collections.Where(ctx, b.UUID); err != nil || at == b.Collection {
+		return false, err
+	}
+	found, err := s.Data.Inspect(ctx, b.Collection)
+	if err != nil || found.Unmanaged == nil {
+		return false, err
+	}
+	return true, s.wait(ctx, found.Unmanaged.Error())
 }
 
 // notPaused names the alive pods that may still write the projection.

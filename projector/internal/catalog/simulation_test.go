@@ -47,7 +47,9 @@ type simulation struct {
 	// event is that of another aggregate. archived are the events that the event store does
 	// not have any more, and restored those that were archived and that it has again.
 	settled, stored, archived, restored events
-	last                                int
+	// unmanaged is what Inspect finds.
+	unmanaged error
+	last      int
 	// parked is the number of parked aggregates.
 	parked int64
 	// refusal is the error of creating a collection, refused that of every rename, and renaming
@@ -463,6 +465,7 @@ func (a *actor) Inspect(context.Context, string) (found catalog.Inspected, err e
 				found.Example = strconv.Itoa(n)
 			}
 		}
+		found.Unmanaged = a.unmanaged
 		return found, nil
 	})
 }

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -208,6 +209,33 @@ func TestPromotionThatWasTakenOverIsNotWithdrawn(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(catalog.Promoting)
+		r.unmanaged = errors.New("a document of an application")
+		suspended := r.coordinators[0]
+		r.coordinators = nil
+		r.abandon(suspended)
+		r.start()
+		for range 5 {
+			r.pass(time.Second)
+			for _, p := range r.pods {
+				r.poll(p)
+			}
+		}
+		if b := r.entry().Building; b == nil || b.State != catalog.Promoting || b.Reason != r.unmanaged.Error() {
+			t.Errorf("the generation is %+v", b)
+		}
+		r.unmanaged = nil
+		r.coordinators = append(r.coordinators, suspended)
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Error("generation 2 is not live")
+		}
+	})
 }
 
 func TestPromotionIsCancelledIfAPodDoesNotPause(t *testing.T) {
