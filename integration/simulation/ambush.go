@@ -16,13 +16,11 @@ import (
 const ambush = "strike at a build"
 
 // drawAmbushes draws the ambushes of a plan. None strikes beside a second pipeline, whose
-// collections have the same names, or a backup that is restored. None strikes beside an intrusion
-// either: if another coordinator takes a promotion over, nobody looks for new documents of an
-// application before the rename.
+// collections have the same names, or a backup that is restored.
 func drawAmbushes(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, 0x616d62757368))
 	if r.IntN(3) > 0 || !p.Reconcile || p.Beside != nil || slices.ContainsFunc(p.Faults, func(f Fault) bool {
-		return slices.Contains([]string{restoration, stateRestoration, intrusion}, f.Kind)
+		return slices.Contains([]string{restoration, stateRestoration}, f.Kind)
 	}) {
 		return
 	}

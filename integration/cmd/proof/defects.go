@@ -95,4 +95,8 @@ var defects = []defect{
 		what: "A broker that answers at once without a session was asked thousands of times a second.",
 		by:   "history", commit: "c226b0c6", test: plan, name: "broker-that-does-not-wait-is-asked-thousands-of-times",
 	},
+	{
+		what: "A coordinator that took a promotion over did not look for documents that an application had inserted meanwhile, and deleted them.",
+		by:   "history, seed 221", commit: "5534bf8b", name: "TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication",
+	},
 }
