@@ -1,8 +1,8 @@
 package fold
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -21,13 +21,19 @@ type Order struct {
 // FieldAggregateID is the field of an element of a list that has the id of its aggregate.
 const FieldAggregateID = "aggregateId"
 
+// listed is an element of a list, which begins with the id of its aggregate. by is the value by
+// which it is sorted; absent if it has none.
+type listed struct {
+	aggregateID string
+	element, by bson.RawValue
+}
+
 // readList takes a list apart; false if somebody has changed it.
 func (d *viewDocument) readList(field string, list bson.RawValue) bool {
 	if list.Type != bson.TypeArray {
 		return false
 	}
-	elements := map[string][]bson.RawValue{}
-	for _, element := range ValuesOf(list) {
+	for _, element := range ReadFields(list.Value).All() {
 		if element.Type != bson.TypeEmbeddedDocument {
 			return false
 		}
@@ -36,50 +42,53 @@ func (d *viewDocument) readList(field string, list bson.RawValue) bool {
 		if !ok {
 			return false
 		}
-		elements[text] = append(elements[text], bson.RawValue{Type: element.Type, Value: without(element.Value, FieldAggregateID)})
-	}
-	for _, id := range slices.Sorted(maps.Keys(elements)) {
-		d.embedded[field] = append(d.embedded[field], embeddedPart{id, ArrayOf(bson.RawValue{}, elements[id])})
+		d.lists[field] = append(d.lists[field], listed{aggregateID: text, element: element})
 	}
 	return true
 }
 
-// listed is an element of a list, with the value by which it is sorted; absent if it has none.
-type listed struct {
-	aggregateID string
-	element, by bson.RawValue
+// list replaces the elements of an aggregate by a part, or by an array of a part's elements; an absent
+// value removes them.
+func (d *viewDocument) list(field, aggregateID string, value bson.RawValue) {
+	elements := []bson.RawValue{value}
+	if value.Type != bson.TypeEmbeddedDocument {
+		elements = ValuesOf(value)
+	}
+	all := slices.DeleteFunc(d.lists[field], func(l listed) bool { return l.aggregateID == aggregateID })
+	for _, element := range elements {
+		start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(element.Value)+len(FieldAggregateID)+len(aggregateID)+8))
+		dst = bsoncore.AppendStringElement(dst, FieldAggregateID, aggregateID)
+		dst = FinishDocument(append(dst, element.Value[4:len(element.Value)-1]...), start)
+		all = append(all, listed{aggregateID: aggregateID, element: bson.RawValue{Type: element.Type, Value: dst}})
+	}
+	d.lists[field] = all
 }
 
-// appendList appends a list of the elements of all parts, which are sorted by the ids of their
-// aggregates.
-func appendList(dst []byte, field string, order Order, parts []embeddedPart) ([]byte, error) {
-	var all []listed
+// appendList appends a list in its order. Elements of one aggregate stay in the order in which they
+// are.
+func appendList(dst []byte, field string, order Order, all []listed) ([]byte, error) {
 	var first *listed
-	for _, p := range parts {
-		for _, element := range ValuesOf(p.value) {
-			l := listed{p.aggregateID, element, bson.RawValue{}}
-			if value, ok := Lookup(element.Value, order.Field); ok && value.Type != bson.TypeNull {
-				l.by = value
-				if first == nil {
-					first = &l
-				}
-				if _, err := CompareValues(first.by, value); err != nil {
-					return dst, fmt.Errorf("list %s: %s is %s in %s and %s in %s, which have no common order: convert the values, or leave out sort",
-						field, order.Field, TypeName(first.by), first.aggregateID, TypeName(value), l.aggregateID)
-				}
-			}
-			all = append(all, l)
+	for i := range all {
+		l := &all[i]
+		value, ok := Lookup(l.element.Value, order.Field)
+		if !ok || value.Type == bson.TypeNull {
+			continue
+		}
+		if l.by = value; first == nil {
+			first = l
+		}
+		if _, err := CompareValues(first.by, value); err != nil {
+			return dst, fmt.Errorf("list %s: %s is %s in %s and %s in %s, which have no common order: convert the values, or leave out sort",
+				field, order.Field, TypeName(first.by), first.aggregateID, TypeName(value), l.aggregateID)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b listed) int { return order.compare(a.by, b.by) })
+	slices.SortStableFunc(all, func(a, b listed) int {
+		return cmp.Or(order.compare(a.by, b.by), strings.Compare(a.aggregateID, b.aggregateID))
+	})
 	inner, dst := bsoncore.AppendArrayElementStart(dst, field)
-	for i, l := range all {
-		dst = AppendIndex(append(dst, byte(bson.TypeEmbeddedDocument)), i)
-		var start int32
-		start, dst = bsoncore.AppendDocumentStart(append(dst, 0))
-		dst = bsoncore.AppendStringElement(dst, FieldAggregateID, l.aggregateID)
-		content := l.element.Value
-		dst = FinishDocument(append(dst, content[4:len(content)-1]...), start)
+	for i := range all {
+		dst = append(AppendIndex(append(dst, byte(bson.TypeEmbeddedDocument)), i), 0)
+		dst = append(dst, all[i].element.Value...)
 	}
 	return FinishDocument(dst, inner), nil
 }

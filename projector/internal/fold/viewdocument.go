@@ -239,6 +239,8 @@ type viewDocument struct {
 	taken  map[string]bool
 	// embedded are the parts in each field of view.as, sorted by aggregate.
 	embedded map[string][]embeddedPart
+	// lists are the elements of those that are lists.
+	lists map[string][]listed
 	// totals are absent if no part adds to them.
 	totals map[string]bson.RawValue
 }
@@ -250,7 +252,7 @@ type embeddedPart struct {
 
 // read takes a document apart. nil is a document without parts.
 func (v *View) read(document bson.Raw) (*viewDocument, error) {
-	d := &viewDocument{view: v, embedded: map[string][]embeddedPart{}, totals: map[string]bson.RawValue{}}
+	d := &viewDocument{view: v, embedded: map[string][]embeddedPart{}, lists: map[string][]listed{}, totals: map[string]bson.RawValue{}}
 	for name, value := range ReadFields(document).All() {
 		switch field := string(name); {
 		case field == model.FieldParts:
@@ -364,14 +366,13 @@ func (d *viewDocument) addFields(fields []byte) {
 	}
 }
 
-// embed stores a part under its aggregate's id; an absent value removes it. The parts of a list are
-// arrays of their elements.
+// embed stores a part under its aggregate's id, or in a list; an absent value removes it.
 func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) error {
 	if _, list := d.view.Lists[field]; list {
-		if value.Type == bson.TypeEmbeddedDocument {
-			value = ArrayOf(bson.RawValue{}, []bson.RawValue{value})
-		}
-	} else if strings.IndexByte(aggregateID, 0) >= 0 {
+		d.list(field, aggregateID, value)
+		return nil
+	}
+	if strings.IndexByte(aggregateID, 0) >= 0 {
 		return fmt.Errorf("the aggregateId %q has a NUL, which a name of a field cannot have: leave out as", aggregateID)
 	}
 	parts := d.embedded[field]
@@ -413,6 +414,10 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 		for _, p := range d.embedded[field] {
 			size += len(p.aggregateID) + len(p.value.Value)
 		}
+		n += len(d.lists[field])
+		for _, l := range d.lists[field] {
+			size += len(l.element.Value)
+		}
 	}
 	if n > MaxEmbedded || size > MaxEmbeddedBytes {
 		return nil, errTooManyParts
@@ -422,7 +427,7 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	dst = append(dst, d.fields...)
 	for _, field := range d.view.As {
 		if order, list := d.view.Lists[field]; list {
-			if dst, err = appendList(dst, field, order, d.embedded[field]); err != nil {
+			if dst, err = appendList(dst, field, order, d.lists[field]); err != nil {
 				return nil, err
 			}
 			continue

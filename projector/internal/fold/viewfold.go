@@ -50,7 +50,7 @@ func (f *viewFold) Add(p model.Part) error {
 		if err := f.embed(h.as, p.AggregateID, h.value); err != nil {
 			return err
 		}
-		if n := len(f.embedded[h.as]); n > MaxEmbedded {
+		if n := len(f.embedded[h.as]) + len(f.lists[h.as]); n > MaxEmbedded {
 			return errTooManyParts
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
@@ -31,10 +32,32 @@ func (r *viewReader) adviseOnView() {
 		}
 	}
 	r.adviseOnReading(fields)
+	for _, as := range r.view.view.As {
+		r.adviseOnSort(as, r.view.view.Lists[as].Field)
+	}
 	for _, t := range r.totals {
 		if t.Kind == fold.TotalCount && t.where == nil && len(kept) > 0 && len(r.view.sources) > len(kept) {
 			r.in("totals "+t.Name).advise(t.node, "it counts the parts of all sources, those of %s too: write it into the source whose parts it counts", strings.Join(kept, ", "))
 		}
+	}
+}
+
+// adviseOnSort reports a field by which a list is sorted and that no rule of its sources sets. The
+// fields of elements of each are not known.
+func (r *viewReader) adviseOnSort(as, field string) {
+	var fields []string
+	node := r.nodes[0]
+	for i := range r.view.sources {
+		switch s := &r.view.sources[i]; {
+		case s.contribution.as != as:
+		case s.contribution.each != nil:
+			return
+		default:
+			fields, node = append(fields, s.fields()...), r.nodes[i]
+		}
+	}
+	if field != "" && !slices.Contains(fields, field) {
+		r.in("as "+as).advise(node, "no rule sets %s%s, by which the list is sorted, so its order is that of the aggregates' ids", field, similar.Meant(field, fields))
 	}
 }
 

@@ -41,6 +41,10 @@ func TestCheckAdvisesOnViews(t *testing.T) {
 		"count with":     {"key: part.customer\nas: orders", keptCustomer + "totals: {named: {count: true, where: has(part.name)}}", nil},
 		"unused element": {"each: part.lines\nkey: part.customer\ntotals: {orders: {count: true}}", "", []string{"each: nothing uses the elements, so the list changes nothing: name them in key or in a total, such as element.sku"}},
 		"element":        {"each: part.lines\nkey: part.customer\ntotals: {cents: {sum: element.cents}}", "", nil},
+		"sort":           {"key: state.customer\nas: {orders: {list: true, sort: -customer}}", "", nil},
+		"wrong sort":     {"key: state.customer\nas: {orders: {list: true, sort: custmer}}", "", []string{"as orders: no rule sets custmer (did you mean customer?), by which the list is sorted"}},
+		"sort by id":     {"key: state.customer\nas: {orders: {list: true, sort: -aggregateId}}", "", []string{"as orders: no rule sets aggregateId, by which the list is sorted"}},
+		"sort elements":  {"each: part.lines\nkey: element.sku\nas: {orders: {list: true, sort: cents}}", "", nil},
 		"nothing":        {"key: part.customer", "", []string{"a document shows nothing of the parts of Order except their number: write as, keep: fields or totals"}},
 	} {
 		t.Run(name, func(t *testing.T) {

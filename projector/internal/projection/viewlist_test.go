@@ -44,7 +44,7 @@ func TestListOfParts(t *testing.T) {
 		t.Errorf("the document is\n%s\nwant\n%s", got, want)
 	}
 	changed := l.fold(t, lent("d", "2026-06-01"))
-	if _, _, err := l.p.View().Merge("ann", l.documents["ann"], []model.PartChange{changed}); err == nil || !strings.Contains(err.Error(), "list loans: dueOn is double in a and string in d, which have no common order") {
+	if _, _, err := l.p.View().Merge("ann", l.documents["ann"], []model.PartChange{changed}); err == nil || !strings.Contains(err.Error(), "list loans: dueOn is long in c and string in d, which have no common order") {
 		t.Errorf("a date as a text: %v", err)
 	}
 	damaged := bson.Raw(strings.Replace(string(l.documents["ann"]), "aggregateId", "somebodyNew", 1))

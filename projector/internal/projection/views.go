@@ -371,7 +371,7 @@ func (r *viewReader) checkFields() {
 			switch {
 			case name == model.FieldDocuments:
 				r.problem(r.nodes[i], "the field %s of a part belongs to Penstock, which lists there the documents to which the part contributes: use another name", name)
-			case s.contribution.list != nil && name == fold.FieldAggregateID:
+			case s.contribution.list != nil && s.contribution.each == nil && name == fold.FieldAggregateID:
 				r.problem(r.nodes[i], "the field %s of %s is also that of a list's elements which has the id of their aggregate: use another name", name, s.aggregateType)
 			case s.contribution.fields && v.OwnField(name):
 				r.problem(r.nodes[i], "the field %s of %s is also one of the document's own: use another name, or leave out keep", name, s.aggregateType)
