@@ -13,10 +13,13 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 	running  sync.WaitGroup
-	// gate is locked while no bytes may pass.
-	gate sync.RWMutex
+	// ctx ends with Close.
+	ctx   context.Context //nolint:containedctx // the proxy's own life, which Close ends
+	close context.CancelFunc
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// passing is closed while bytes may pass.
+	passing chan struct{}
 	isCut   bool
 	refuses bool
 	open    map[net.Conn]struct{}
@@ -30,7 +33,12 @@ func NewProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen as a proxy: %w", err)
 	}
-	p := &Proxy{target: target, listener: listener, open: make(map[net.Conn]struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Proxy{
+		target: target, listener: listener, ctx: ctx, close: cancel,
+		passing: make(chan struct{}), open: make(map[net.Conn]struct{}),
+	}
+	close(p.passing)
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -45,7 +53,7 @@ func (p *Proxy) Cut() {
 	defer p.mu.Unlock()
 	if !p.isCut {
 		p.isCut = true
-		p.gate.Lock()
+		p.passing = make(chan struct{})
 	}
 }
 
@@ -66,15 +74,19 @@ func (p *Proxy) Heal() {
 	p.refuses = false
 	if p.isCut {
 		p.isCut = false
-		p.gate.Unlock()
+		close(p.passing)
 	}
 }
 
 // Close breaks every connection and stops the proxy.
 func (p *Proxy) Close() error {
+	p.close()
 	err := p.listener.Close()
-	p.Heal()
-	p.Refuse()
+	p.mu.Lock()
+	for conn := range p.open {
+		_ = conn.Close()
+	}
+	p.mu.Unlock()
 	p.running.Wait()
 	return err
 }
@@ -95,7 +107,7 @@ func (p *Proxy) accept() {
 func (p *Proxy) hold(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.refuses {
+	if p.refuses || p.ctx.Err() != nil {
 		_ = conn.Close()
 		return false
 	}
@@ -113,32 +125,53 @@ func (p *Proxy) release(conn net.Conn) {
 // serve connects a client with the target until one of them ends.
 func (p *Proxy) serve(client net.Conn) {
 	defer p.release(client)
-	p.await()
-	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.target)
+	if !p.await() {
+		return
+	}
+	var dialer net.Dialer
+	server, err := dialer.DialContext(p.ctx, "tcp", p.target)
 	if err != nil || !p.hold(server) {
 		return
 	}
 	defer p.release(server)
-	p.running.Go(func() { p.pass(client, server) })
-	p.pass(server, client)
+	done := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+		p.running.Go(func() {
+			p.pass(way[0], way[1])
+			done <- struct{}{}
+		})
+	}
+	<-done
 }
 
-// pass copies from one connection to the other while bytes may pass. It closes both at its end.
+// pass copies from one connection to the other while bytes may pass.
 func (p *Proxy) pass(from, to net.Conn) {
-	defer from.Close()
-	defer to.Close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		p.await()
-		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
+		if !p.await() {
+			return
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
 			return
 		}
 	}
 }
 
-// await waits until bytes may pass.
-func (p *Proxy) await() {
-	p.gate.RLock()
-	p.gate.RUnlock() //nolint:staticcheck // only the wait matters
+// await waits until bytes may pass, and reports whether the proxy is still open.
+func (p *Proxy) await() bool {
+	p.mu.Lock()
+	passing := p.passing
+	p.mu.Unlock()
+	select {
+	case <-passing:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
 }
