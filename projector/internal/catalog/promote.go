@@ -62,7 +62,7 @@ func (s *step) promote(ctx context.Context) error {
 		case err != nil:
 			return err
 		case len(running) == 0:
-			if waits, err := s.overlooks(ctx); waits || err != nil {
+			if waits, err := s.inspectAgain(ctx); waits || err != nil {
 				return err
 			}
 			return s.replace(ctx)
@@ -81,10 +81,10 @@ func (s *step) promote(ctx context.Context) error {
 	}
 }
 
-// overlooks looks again for documents that no projector has written, if an earlier coordinator has
+// inspectAgain looks again for documents that no projector has written, if an earlier coordinator has
 // begun the promotion: it may have inspected the collection long ago. The writes stay paused until
 // somebody has moved them.
-func (s *step) overlooks(ctx context.Context) (waits bool, err error) {
+func (s *step) inspectAgain(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
 	if s.withdrawable {
 		return false, nil
