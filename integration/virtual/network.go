@@ -134,9 +134,12 @@ func (h *Host) link(server string) *link {
 
 // delay draws the delay of a segment, with nanoseconds, so that no two arrive together.
 func (l *link) delay() time.Duration {
+	l.mu.Lock()
+	latency := l.latency
+	l.mu.Unlock()
 	l.host.mu.Lock()
 	defer l.host.mu.Unlock()
-	return l.latency/4 + time.Duration(l.host.random.Int64N(int64(l.latency)))
+	return latency/4 + time.Duration(l.host.random.Int64N(int64(latency)))
 }
 
 // Dialer returns the dialer of the host's connections to a server.
