@@ -16,6 +16,8 @@ import (
 type Total struct {
 	Name string
 	Kind TotalKind
+	// ByKey says that the total is a document with a sum or a count for each key.
+	ByKey bool
 	// Decimals says that all values of a sum are Decimal128s, because decimal() makes them.
 	Decimals bool
 }
@@ -39,13 +41,18 @@ const (
 // TotalKinds are all of them.
 var TotalKinds = []TotalKind{TotalSum, TotalCount, TotalMin, TotalMax, TotalSet}
 
+// Adds reports whether a total is a sum, or a count, which is a sum of ones.
+func (k TotalKind) Adds() bool { return k == TotalSum || k == TotalCount }
+
 // change returns the total after some parts have added other values. The error is
 // [errIncremental] if only all parts show the result.
 func (t Total) change(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
-	switch t.Kind {
-	case TotalSum, TotalCount:
+	switch {
+	case t.ByKey:
+		return t.changeKeys(old, removed, added)
+	case t.Kind.Adds():
 		return t.changeSum(old, removed, added)
-	case TotalSet:
+	case t.Kind == TotalSet:
 		return changeSet(old, removed, added)
 	}
 	best := old
@@ -195,7 +202,15 @@ func rank(v bson.RawValue) bson.Type {
 }
 
 // String names the total in messages.
-func (t Total) String() string { return fmt.Sprintf("%s (%s)", t.Name, t.Kind) }
+func (t Total) String() string { return fmt.Sprintf("%s (%s)", t.Name, t.Form()) }
+
+// Form is the kind of the total, and whether it is by a key.
+func (t Total) Form() string {
+	if t.ByKey {
+		return string(t.Kind) + " by a key"
+	}
+	return string(t.Kind)
+}
 
 // Admit returns a value in the form in which a total takes it.
 func (k TotalKind) Admit(v bson.RawValue) (bson.RawValue, error) {

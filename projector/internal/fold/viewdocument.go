@@ -444,10 +444,12 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	for _, t := range d.view.Totals {
 		value := d.totals[t.Name]
 		if !Present(value) {
-			switch t.Kind {
-			case TotalSum, TotalCount:
+			switch {
+			case t.ByKey:
+				value = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: EmptyDocument}
+			case t.Kind.Adds():
 				value = IntegerValue(0)
-			case TotalSet:
+			case t.Kind == TotalSet:
 				value = bson.RawValue{Type: bson.TypeArray, Value: EmptyDocument}
 			default:
 				continue

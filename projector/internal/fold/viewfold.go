@@ -16,7 +16,7 @@ import (
 // Begin implements [model.View].
 func (v *View) Begin(key string) model.ViewFold {
 	d, _ := v.read(nil)
-	return &viewFold{viewDocument: d, key: key, given: map[string]givenField{}, sums: map[string]*exactSum{}, sets: map[string]map[string]bool{}}
+	return &viewFold{viewDocument: d, key: key, given: map[string]givenField{}, sums: map[string]sums{}, sets: map[string]map[string]bool{}}
 }
 
 // viewFold makes a document of all its parts.
@@ -26,7 +26,7 @@ type viewFold struct {
 	// given are the fields that parts give to the document, by name, each of the first part that
 	// has it.
 	given map[string]givenField
-	sums  map[string]*exactSum
+	sums  map[string]sums
 	// sets are the values of totals, each as its type and its bytes.
 	sets map[string]map[string]bool
 }
@@ -56,11 +56,11 @@ func (f *viewFold) Add(p model.Part) error {
 	}
 	for _, t := range f.view.Totals {
 		added := h.values(t)
-		if t.Kind == TotalSum || t.Kind == TotalCount {
+		if t.Kind.Adds() {
 			if f.sums[t.Name] == nil {
-				f.sums[t.Name] = newExactSum()
+				f.sums[t.Name] = sums{}
 			}
-			if err := f.sums[t.Name].add(added); err != nil {
+			if err := t.sum(f.sums[t.Name], added, 1); err != nil {
 				return fmt.Errorf("total %s: %w", t.Name, err)
 			}
 			continue
@@ -101,12 +101,16 @@ func (f *viewFold) Document() (bson.Raw, error) {
 	}) {
 		f.fields = AppendField(f.fields, name, f.given[name].value)
 	}
-	for name, sum := range f.sums {
-		value, err := sum.value()
-		if err != nil {
-			return nil, fmt.Errorf("total %s: %w", name, err)
+	for _, t := range f.view.Totals {
+		var err error
+		if t.ByKey {
+			f.totals[t.Name], err = t.withKeys(nil, f.sums[t.Name])
+		} else if sum := f.sums[t.Name][""]; sum != nil {
+			f.totals[t.Name], err = sum.value()
 		}
-		f.totals[name] = value
+		if err != nil {
+			return nil, fmt.Errorf("total %s: %w", t.Name, err)
+		}
 	}
 	for name, set := range f.sets {
 		values := make([]bson.RawValue, 0, len(set))

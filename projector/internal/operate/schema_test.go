@@ -146,7 +146,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 		"upcasts: {E: {}}", "upcasts: {E: {when: \"true\"}}", "upcasts: {E: {to: F}}", "upcasts: [E]",
 		"projections: [{name: p, collection: c, on: {E: []}}]", "projections: [{name: p, collection: c, on: {E: [a]}}]",
 		viewWith("", ""), viewWith("key: part.a", "keep: totals"), viewWith("key: part.a", "in: parts"), viewWith("key: part.a", "as: a, keep: fields"), viewWith("key: part.a", "as: parts"), viewWith("key: part.a", "as: a.b"),
-		viewWith("key: part.a", "totals: {t: {count: 1}}"), viewWith("key: part.a", "totals: {t: {}}"), viewWith("key: part.a", "totals: {t: {sum: part.a, count: true}}"), viewWith("key: part.a", "totals: {_id: {count: true}}"),
+		viewWith("key: part.a", "totals: {t: {count: 1}}"), viewWith("key: part.a", "totals: {t: {}}"), viewWith("key: part.a", "totals: {t: {set: part.a, by: part.a}}"), viewWith("key: part.a", "totals: {t: {sum: part.a, count: true}}"), viewWith("key: part.a", "totals: {_id: {count: true}}"),
 		viewWith("key: part.a", "totals: {}"), "views: [{name: v, collection: c, from: []}]", "views: [{name: v, collection: c, on: {E: {delete: true}}}]", "views: {}",
 		"events: {E: {minimum: 5}}", "events: {E: {type: text}}", "events: {E: {type: string, bsonType: string}}", "events: {E: string}",
 	} {
@@ -163,7 +163,7 @@ func TestProjectionsSchemaAcceptsRulesAndViews(t *testing.T) {
 	for _, document := range []string{
 		"projections: [{name: p, collection: c, on: {A | B: [{when: eventId > 1, delete: true}, {set: {a: 1}}]}}]",
 		shopViews,
-		"views: [{name: v, collection: c, as: all, from: [{aggregateType: A, key: 1, each: \"[1]\", as: some, on: {E: {set: {a: 1}}}, compute: {b: state.a}, totals: {t: {min: part.a, where: true}, u: {set: part.a}}}]}]",
+		"views: [{name: v, collection: c, as: all, from: [{aggregateType: A, key: 1, each: \"[1]\", as: some, on: {E: {set: {a: 1}}}, compute: {b: state.a}, totals: {t: {min: part.a, where: true}, u: {set: part.a}, v: {sum: part.a, by: part.b}}}]}]",
 	} {
 		if _, err := projection.Parse("p.yaml", []byte(document)); err != nil {
 			t.Error(err)

@@ -41,9 +41,9 @@ type contribution struct {
 // contributedTotal is what the parts of a source add to a total.
 type contributedTotal struct {
 	fold.Total
-	// value is nil for a count. The part adds nothing if where is false, or if the value is
-	// null or an empty optional.
-	value, where *expression
+	// value is nil for a count, and by unless the total is by key. The part adds nothing if where
+	// is false, or if the value or the key is null or an empty optional.
+	value, where, by *expression
 }
 
 // The words of a contribution, as operations in errors.
@@ -238,19 +238,30 @@ func (t *contributedTotal) of(s *scope, d *document) (bson.RawValue, error) {
 			return bson.RawValue{}, nil
 		}
 	}
-	if t.Kind == fold.TotalCount {
-		return fold.IntegerValue(1), nil
+	value := fold.IntegerValue(1)
+	if t.Kind != fold.TotalCount {
+		v, ok, err := evaluate(s, d, o, t.value)
+		if err != nil || !ok || v == types.NullValue {
+			return bson.RawValue{}, err
+		}
+		if value, err = encodeValue(v, d.meter); err == nil {
+			value, err = t.Kind.Admit(value)
+		}
+		if err != nil {
+			return bson.RawValue{}, fmt.Errorf("%s: %s: %w", &o, t.value.source, err)
+		}
 	}
-	v, ok, err := evaluate(s, d, o, t.value)
+	if t.by == nil {
+		return value, nil
+	}
+	v, ok, err := evaluate(s, d, o, t.by)
 	if err != nil || !ok || v == types.NullValue {
 		return bson.RawValue{}, err
 	}
-	value, err := encodeValue(v, d.meter)
-	if err == nil {
-		value, err = t.Kind.Admit(value)
-	}
+	key, err := keyName(v)
 	if err != nil {
-		return bson.RawValue{}, fmt.Errorf("%s: %s: %w", &o, t.value.source, err)
+		return bson.RawValue{}, fmt.Errorf("%s: by: %s: %w", &o, t.by.source, err)
 	}
-	return value, nil
+	d.meter.spend(len(key), len(key)+elementMemory)
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: fold.ReplaceField(nil, key, value)}, nil
 }

@@ -36,7 +36,7 @@ func (r *viewReader) adviseOnView() {
 		r.adviseOnSort(as, r.view.view.Lists[as].Field)
 	}
 	for _, t := range r.totals {
-		if t.Kind == fold.TotalCount && t.where == nil && len(kept) > 0 && len(r.view.sources) > len(kept) {
+		if t.Kind == fold.TotalCount && t.where == nil && t.by == nil && len(kept) > 0 && len(r.view.sources) > len(kept) {
 			r.in("totals "+t.Name).advise(t.node, "it counts the parts of all sources, those of %s too: write it into the source whose parts it counts", strings.Join(kept, ", "))
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Projection) Form() []string {
 	}
 	cheap, dear := "", ""
 	for _, t := range p.view.Totals {
-		if t.Kind == fold.TotalSum || t.Kind == fold.TotalCount {
+		if t.Kind.Adds() {
 			cheap += ", " + t.String()
 		} else {
 			dear += ", " + t.String()

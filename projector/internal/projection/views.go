@@ -17,7 +17,7 @@ import (
 var (
 	viewKeys       = []string{"name", "collection", "from", "as", "totals"}
 	viewSourceKeys = []string{"aggregateType", "key", "each", "as", "keep", "on", "compute", "totals"}
-	totalKeys      = []string{"sum", "count", "min", "max", "set", "where"}
+	totalKeys      = []string{"sum", "count", "min", "max", "set", "by", "where"}
 	listKeys       = []string{"list", "sort"}
 )
 
@@ -264,6 +264,12 @@ func (p place) total(e entry) (declaredTotal, bool) {
 	if t.Kind == "" && len(p.problems) == before {
 		p.problem(e.node, "the total does not say what it is: write one of sum, count, min, max and set, such as {sum: part.totalCents}")
 	}
+	if e, ok := keys["by"]; ok {
+		if t.by = p.ofPart(e.value, nameValue, true); t.Kind != "" && !t.Kind.Adds() {
+			p.problem(e.node, "only sum and count can be by a key, not %s", t.Kind)
+		}
+		t.ByKey = true
+	}
 	if e, ok := keys["where"]; ok {
 		t.where = p.ofPart(e.value, boolValue, true)
 	}
@@ -278,7 +284,7 @@ func (x *expression) callsDecimal() bool {
 
 // reads reports whether the total uses a variable.
 func (t *contributedTotal) reads(variable string) bool {
-	return slices.ContainsFunc([]*expression{t.value, t.where}, func(x *expression) bool { return x.reads(variable) })
+	return slices.ContainsFunc([]*expression{t.value, t.where, t.by}, func(x *expression) bool { return x.reads(variable) })
 }
 
 // reads reports whether the expression, which can be nil, uses a variable.
@@ -350,8 +356,8 @@ func (r *viewReader) checkFields() {
 		for _, t := range c.totals {
 			if i := slices.IndexFunc(v.Totals, func(o fold.Total) bool { return o.Name == t.Name }); i < 0 {
 				v.Totals = append(v.Totals, t.Total)
-			} else if kind := v.Totals[i].Kind; kind != "" && t.Kind != "" && kind != t.Kind {
-				r.problem(r.named[t.Name], "the total %s is %s of one source and %s of another", t.Name, v.Totals[i].Kind, t.Kind)
+			} else if is := v.Totals[i]; is.Kind != "" && t.Kind != "" && is.Form() != t.Form() {
+				r.problem(r.named[t.Name], "the total %s is %s of one source and %s of another", t.Name, is.Form(), t.Form())
 			} else {
 				v.Totals[i].Decimals = v.Totals[i].Decimals && t.Decimals
 			}
@@ -434,8 +440,10 @@ func (c *contribution) describe(described map[string]any) {
 		if t.value != nil {
 			one[string(t.Kind)] = t.value.canonical
 		}
-		if t.where != nil {
-			one["where"] = t.where.canonical
+		for word, x := range map[string]*expression{"by": t.by, "where": t.where} {
+			if x != nil {
+				one[word] = x.canonical
+			}
 		}
 		totals[t.Name] = one
 	}

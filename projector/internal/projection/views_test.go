@@ -45,8 +45,11 @@ views:
           first: {min: part.at}
           last: {max: part.at}
           skus: {set: part.skus}
+          bySku: {count: true, by: "part.?skus[?0]"}
+          above: {sum: "part.cents == null ? 0 : part.cents - 7", by: "part.paid == null ? part.customer : null"}
     totals:
       all: {count: true}
+      byType: {count: true, by: aggregateType}
   - name: productSales
     collection: productSales
     from:
@@ -62,6 +65,8 @@ views:
       cents: {sum: element.cents}
       amount: {sum: element.amount, where: element.cents > 6}
       exact: {sum: "decimal(element.amount) - decimal(7)"}
+      balance: {sum: "element.cents > 9 ? -7 : element.amount", by: "element.cents > 6 ? 'a.b' : '$c'"}
+      byCents: {sum: decimal(element.cents), by: element.cents}
   - name: ordersByDate
     collection: ordersByDate
     as: {orders: {list: true, sort: -at}}
@@ -366,7 +371,8 @@ func TestViewDocument(t *testing.T) {
 	want := `{"parts": {"$numberLong":"3"},"name": "Ann","orders": {` +
 		`"o-1": {"at": {"$date":{"$numberLong":"1"}},"cents": {"$numberLong":"101"},"customer": "c-1","paid": true,"skus": ["a"]},` +
 		`"o-2": {"at": {"$date":{"$numberLong":"2"}},"cents": {"$numberLong":"500"},"customer": "c-1","skus": ["b"]}},` +
-		`"all": {"$numberLong":"3"},"cents": {"$numberLong":"500"},"first": {"$date":{"$numberLong":"1"}},"last": {"$date":{"$numberLong":"2"}},"paid": {"$numberLong":"1"},"skus": ["a","b"]}`
+		`"above": {"c-1": {"$numberLong":"493"}},"all": {"$numberLong":"3"},"bySku": {"a": {"$numberLong":"1"},"b": {"$numberLong":"1"}},` +
+		`"byType": {"Customer": {"$numberLong":"1"},"Order": {"$numberLong":"2"}},"cents": {"$numberLong":"500"},"first": {"$date":{"$numberLong":"1"}},"last": {"$date":{"$numberLong":"2"}},"paid": {"$numberLong":"1"},"skus": ["a","b"]}`
 	if got := l.documents["c-1"].String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
