@@ -121,7 +121,7 @@ func latencySustained(mode string, services with) row {
 			if low == 0 {
 				return reading{}, fmt.Errorf("the p99 is %d ms or more at %.0f events/s", sustainedMillis, capacity.rate*high)
 			}
-			r.limits = []limit{{figure: figure{"the capacity, with 4,000 events under way", unitRate, capacity.rate}}}
+			r.limits = []limit{{figure: figure{fmt.Sprintf("the capacity, with %d events under way", capacityWindow), unitRate, capacity.rate}}}
 			return r, nil
 		},
 	}
