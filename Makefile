@@ -50,7 +50,7 @@ CORES := $(or $(shell grep -c ^processor /proc/cpuinfo 2>/dev/null),2)
 AT_ONCE = -p $(shell echo $$((2 * $(CORES))))
 WIDE    = $(AT_ONCE) -parallel $(shell echo $$((4 * $(CORES))))
 # A bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
-VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=0 go test -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
+VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=$(if $(RACES),1,0) go test $(if $(RACES),-race) -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
 
 # make test-all runs the recipe of make test with these other values: so each test runs once.
 SHORT_TESTS    = -short
@@ -79,7 +79,7 @@ test-all: test ## Run make test, and in the same pass what it leaves out: the ra
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the tests ran without the race detector")
 
 .PHONY: simulate
-simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2)
+simulate: ## Run random histories of the whole pipeline in virtual time (SEEDS=1..1000, FOR=8h, TIMES=20 for each seed, SHRINK=yes, PARALLEL=2, RACES=yes for the race detector)
 	$(VIRTUAL) -timeout 0 -v -run TestHistories ./integration/simulation
 
 .PHONY: mutations
