@@ -186,7 +186,7 @@ func (s *step) verify(ctx context.Context) error {
 	findings, undelivered := history.Wrong(done.Counts), done.Counts[history.CountUndelivered]
 	switch {
 	case b.Repaired && findings > undelivered:
-		return s.fail(ctx, fmt.Sprintf("%d read models differ from the fold of their events after a repair: see the findings of job %s", findings, b.Jobs.Verify))
+		return s.fail(ctx, fmt.Sprintf("%d read models differ from the fold of their events after a repair: see the findings of job %s", findings-undelivered, b.Jobs.Verify))
 	case findings > 0:
 		return s.enter(ctx, Verifying, func(b *Build) {
 			nextRound(b)
