@@ -71,7 +71,7 @@ func TestCookbook(t *testing.T) {
 func TestPageOfViews(t *testing.T) {
 	t.Parallel()
 	_, all := recipes(t, viewsPage)
-	runRecipes(t, all, 3)
+	runRecipes(t, all, 1)
 	for _, r := range all {
 		for _, block := range r.console {
 			line, output, _ := strings.Cut(block, "\n")
