@@ -78,8 +78,13 @@ func appendList(dst []byte, field string, order Order, all []listed) ([]byte, er
 			first = l
 		}
 		if _, err := CompareValues(first.by, value); err != nil {
-			return dst, fmt.Errorf("list %s: %s is %s in %s and %s in %s, which have no common order: convert the values, or leave out sort",
-				field, order.Field, TypeName(first.by), first.aggregateID, TypeName(value), l.aggregateID)
+			are := fmt.Sprintf("%s in %s and %s in %s, which have no common order", TypeName(first.by), first.aggregateID, TypeName(value), l.aggregateID)
+			if first.by.Type == value.Type {
+				are = fmt.Sprintf("%s in %s, which has no order", TypeName(value), l.aggregateID)
+			} else if first.aggregateID == l.aggregateID {
+				are = fmt.Sprintf("%s and %s in elements of %s, which have no common order", TypeName(first.by), TypeName(value), l.aggregateID)
+			}
+			return dst, fmt.Errorf("list %s: %s is %s: convert the values, or leave out sort", field, order.Field, are)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b listed) int {

@@ -28,10 +28,9 @@ type contribution struct {
 	// key gives the _id of the document.
 	key *expression
 	// as is the field of the document that has the part, or its elements, under the
-	// aggregate's id, or in a list of this order. If fields is set, the part's fields are those
+	// aggregate's id, or in a list of the view. If fields is set, the part's fields are those
 	// of the document. Both can be missing: then only the totals have the part.
 	as     string
-	list   *fold.Order
 	fields bool
 	totals []contributedTotal
 	// view says which other fields a document has.
@@ -172,9 +171,12 @@ func (c *contribution) begin(dst []byte, n int, key string, element bson.RawValu
 	if c.fields && element.Type != bson.TypeEmbeddedDocument {
 		return start, dst, fmt.Errorf("the element is %s, and the fields of a document are those of a document", fold.TypeName(element))
 	}
-	if c.list != nil {
-		if _, taken := fold.Lookup(element.Value, fold.FieldAggregateID); taken || element.Type != bson.TypeEmbeddedDocument {
-			return start, dst, fmt.Errorf("the element is %s: elements of a list are documents without a field %s", fold.TypeName(element), fold.FieldAggregateID)
+	if _, list := c.view.Lists[c.as]; list {
+		if element.Type != bson.TypeEmbeddedDocument {
+			return start, dst, fmt.Errorf("the element is %s, and the elements of a list are documents", fold.TypeName(element))
+		}
+		if _, taken := fold.Lookup(element.Value, fold.FieldAggregateID); taken {
+			return start, dst, fmt.Errorf("the element has a field %s, which is where a list has the id of the aggregate: use another name", fold.FieldAggregateID)
 		}
 	}
 	if c.fields {

@@ -62,6 +62,31 @@ func lent(id string, dueOn any) []*event.Event {
 	return []*event.Event{viewEvent("Loan", id, 1, "Lent", payload)}
 }
 
+// TestListRefusesElements has elements of one aggregate that a list cannot have.
+func TestListRefusesElements(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, strings.NewReplacer("key: state.member", "key: \"'k'\"\n        each: state.dueOn", "sort: -dueOn", "sort: at").Replace(loans))
+	for _, test := range []struct {
+		elements bson.A
+		says     string
+	}{
+		{bson.A{bson.D{{Key: "at", Value: 1}}, bson.D{}, bson.D{{Key: "at", Value: 2.5}}}, ""},
+		{bson.A{7}, "the element is long, and the elements of a list are documents"},
+		{bson.A{bson.D{{Key: "aggregateId", Value: "a"}}}, "the element has a field aggregateId, which is where a list has the id of the aggregate"},
+		{bson.A{bson.D{{Key: "at", Value: bson.NewObjectID()}}}, "list loans: at is objectId in a, which has no order: convert"},
+		{bson.A{bson.D{{Key: "at", Value: 1}}, bson.D{{Key: "at", Value: "1"}}}, "list loans: at is int and string in elements of a, which have no common order: convert"},
+	} {
+		f := p.Fold(nil, lent("a", test.elements))
+		err := error(f.Err)
+		if f.Err == nil {
+			_, _, err = p.View().Merge("k", nil, []model.PartChange{{AggregateID: "a", After: f.Document}})
+		}
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%v: %v, want %q", test.elements, err, test.says)
+		}
+	}
+}
+
 func TestListDeclarations(t *testing.T) {
 	t.Parallel()
 	for as, want := range map[string]string{
@@ -73,6 +98,12 @@ func TestListDeclarations(t *testing.T) {
 	} {
 		if _, err := projection.Parse("test.yaml", []byte(strings.Replace(loans, "{loans: {list: true, sort: -dueOn}}", as, 1))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("as: %s: %v", as, err)
+		}
+	}
+	for _, as := range []string{"loans", "{loans: {list: true}}", "{loans: {list: true, sort: dueOn}}"} {
+		second := "      - {aggregateType: Fine, key: part.member, as: " + as + ", on: {Fined: {set: {member: payload.member}}}}\n"
+		if _, err := projection.Parse("test.yaml", []byte(loans+second)); err == nil || !strings.Contains(err.Error(), "loans is declared in another way before") {
+			t.Errorf("as: %s beside a list that is sorted by -dueOn: %v", as, err)
 		}
 	}
 }

@@ -42,10 +42,11 @@ func elsewhere(says string, keys ...string) map[string]string {
 type viewReader struct {
 	place
 	view *Projection
-	// as, list and totals are those for all sources.
+	// as and totals are those for all sources.
 	as     string
-	list   *fold.Order
 	totals []declaredTotal
+	// forms has the form of each name that as gives: whether it is a list, and the order of it.
+	forms map[string]string
 	// nodes are those of the sources, or of their keep. named has a node of each total.
 	nodes []*yaml.Node
 	named map[string]*yaml.Node
@@ -65,7 +66,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	}
 	before := len(p.problems)
 	p.reads = map[string][][]string{}
-	r := &viewReader{view: &Projection{view: &fold.View{Lists: map[string]fold.Order{}}}, named: map[string]*yaml.Node{}}
+	r := &viewReader{view: &Projection{view: &fold.View{Lists: map[string]fold.Order{}}}, named: map[string]*yaml.Node{}, forms: map[string]string{}}
 	r.place = p.identity(node, keys, r.view)
 	p.reading = nil
 	if e, ok := keys["totals"]; ok {
@@ -73,7 +74,7 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	}
 	shared := p.reading
 	if e, ok := keys["as"]; ok {
-		r.as, r.list = r.in("as").embeddedAs(e.value)
+		r.as = r.embeddedAs(e.value)
 	}
 	from, ok := keys["from"]
 	switch {
@@ -108,7 +109,7 @@ func (r *viewReader) source(node *yaml.Node) {
 	}
 	before := len(r.problems)
 	r.reading = nil
-	c := &contribution{as: r.as, list: r.list, view: r.view.view}
+	c := &contribution{as: r.as, view: r.view.view}
 	s := source{on: handlers{}, contribution: c}
 	if e, ok := keys["aggregateType"]; ok {
 		s.aggregateType = r.in("aggregateType").text(e.value, notEmpty)
@@ -164,11 +165,11 @@ func (r *viewReader) source(node *yaml.Node) {
 	}
 }
 
-// embedding reads whether documents have the part in them.
+// embedding reads whether documents have the part of a source in them.
 func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
 	as, hasAs := keys["as"]
 	if hasAs {
-		c.as, c.list = r.in("as").embeddedAs(as.value)
+		c.as = r.embeddedAs(as.value)
 	}
 	keep, ok := keys["keep"]
 	if !ok {
@@ -179,7 +180,7 @@ func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
 	}
 	r.in("keep").text(keep.value, func(s string) error {
 		if s == keepFields {
-			c.fields, c.as, c.list = true, "", nil
+			c.fields, c.as = true, ""
 			return nil
 		}
 		return fmt.Errorf("keep is %s, with which the fields of the part are those of the document; leave it out and write as to have the part under its aggregate's id", keepFields)
@@ -187,14 +188,21 @@ func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
 }
 
 // embeddedAs reads as: the name of a field, or a mapping of it to the order of a list.
-func (p place) embeddedAs(node *yaml.Node) (string, *fold.Order) {
+func (r *viewReader) embeddedAs(node *yaml.Node) (field string) {
+	p, form := r.in("as"), ""
+	defer func() {
+		if known, ok := r.forms[field]; ok && known != form {
+			p.problem(node, "%s is declared in another way before: all sources have the same list and sort", field)
+		}
+		r.forms[field] = form
+	}()
 	entries, ok := p.entries(node)
 	if !ok {
-		return p.text(node, documentField), nil
+		return p.text(node, documentField)
 	}
 	if len(entries) != 1 {
 		p.problem(node, "as is the name of a field, or of one list, such as orders: {list: true, sort: placedAt}")
-		return "", nil
+		return ""
 	}
 	e := entries[0]
 	if err := documentField(e.key); err != nil {
@@ -202,16 +210,17 @@ func (p place) embeddedAs(node *yaml.Node) (string, *fold.Order) {
 	}
 	keys, ok := p.in("as "+e.key).keys(e.value, "a list of parts", listKeys)
 	if !ok {
-		return e.key, nil
+		return e.key
 	}
 	if list, ok := keys["list"]; !ok || list.value.Tag != "!!bool" || list.value.Value != "true" {
 		p.problem(e.value, "a list has list: true; write as: %s to have the parts under their aggregates' ids", e.key)
 	}
-	order := &fold.Order{}
+	order := fold.Order{}
 	if sort, ok := keys["sort"]; ok {
-		*order = fold.OrderOf(p.text(sort.value, func(s string) error { return documentField(strings.TrimPrefix(s, "-")) }))
+		order = fold.OrderOf(p.text(sort.value, func(s string) error { return documentField(strings.TrimPrefix(s, "-")) }))
 	}
-	return e.key, order
+	r.view.view.Lists[e.key], form = order, "list "+order.String()
+	return e.key
 }
 
 // totals reads a mapping of names to totals.
@@ -345,13 +354,8 @@ func (r *viewReader) checkFields() {
 	v := r.view.view
 	for i := range r.view.sources {
 		c := r.view.sources[i].contribution
-		if order, known := v.Lists[c.as]; slices.Contains(v.As, c.as) && (known != (c.list != nil) || known && order != *c.list) {
-			r.problem(r.nodes[i], "%s is declared in another way by another source: all of them have the same list and sort", c.as)
-		} else if c.as != "" && !slices.Contains(v.As, c.as) {
+		if c.as != "" && !slices.Contains(v.As, c.as) {
 			v.As = append(v.As, c.as)
-			if c.list != nil {
-				v.Lists[c.as] = *c.list
-			}
 		}
 		for _, t := range c.totals {
 			if i := slices.IndexFunc(v.Totals, func(o fold.Total) bool { return o.Name == t.Name }); i < 0 {
@@ -373,12 +377,13 @@ func (r *viewReader) checkFields() {
 	}
 	for i := range r.view.sources {
 		s := &r.view.sources[i]
+		_, list := v.Lists[s.contribution.as]
 		for _, name := range s.fields() {
 			switch {
 			case name == model.FieldDocuments:
 				r.problem(r.nodes[i], "the field %s of a part belongs to Penstock, which lists there the documents to which the part contributes: use another name", name)
-			case s.contribution.list != nil && s.contribution.each == nil && name == fold.FieldAggregateID:
-				r.problem(r.nodes[i], "the field %s of %s is also that of a list's elements which has the id of their aggregate: use another name", name, s.aggregateType)
+			case list && s.contribution.each == nil && name == fold.FieldAggregateID:
+				r.problem(r.nodes[i], "an element of a list has the id of its aggregate in the field %s, so %s cannot have a field of this name: use another name", name, s.aggregateType)
 			case s.contribution.fields && v.OwnField(name):
 				r.problem(r.nodes[i], "the field %s of %s is also one of the document's own: use another name, or leave out keep", name, s.aggregateType)
 			}
@@ -419,10 +424,10 @@ func (c *contribution) describe(described map[string]any) {
 	if c.each != nil {
 		described["each"] = c.each.canonical
 	}
-	if c.list != nil {
+	if order, ok := c.view.Lists[c.as]; ok {
 		list := map[string]any{"list": true}
-		if *c.list != (fold.Order{}) {
-			list["sort"] = c.list.String()
+		if order != (fold.Order{}) {
+			list["sort"] = order.String()
 		}
 		described["as"] = map[string]any{c.as: list}
 	} else if c.as != "" {
