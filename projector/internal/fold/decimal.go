@@ -116,13 +116,9 @@ func alike(x, y Exact) (Exact, Exact) {
 	return x, y.Lowered(x.Exponent)
 }
 
-// near returns two numbers whose sum and difference round to the same Decimal128s as those of x
-// and y. If one is so small that it only decides how the other is rounded, it becomes a digit
-// behind that one: with a common exponent, they could have thousands of digits.
-func near(x, y Exact) (Exact, Exact) {
-	return x.beside(y), y.beside(x)
-}
-
+// beside returns a number that can replace x in the sum and the difference with y: both round to the
+// same Decimal128. If x is so small that it only decides how y is rounded, it becomes a digit behind
+// y: with a common exponent, they could have thousands of digits.
 func (x Exact) beside(y Exact) Exact {
 	const apart = DecimalDigits + 3
 	behind := y.Exponent - apart
@@ -147,18 +143,19 @@ func tenTo(n int) *big.Int {
 // AddDecimals computes a + b exactly and rounds the result to a Decimal128. A double counts as its
 // shortest decimal form.
 func AddDecimals(a, b Number) (bson.Decimal128, error) {
-	return computeDecimals(a, b, func(x, y Exact) Exact {
-		x, y = alike(near(x, y))
-		return Exact{Coefficient: new(big.Int).Add(x.Coefficient, y.Coefficient), Exponent: x.Exponent}
-	}, func(x, y float64) float64 { return x + y })
+	return addDecimals(a, b, (*big.Int).Add, func(x, y float64) float64 { return x + y })
 }
 
 // SubtractDecimals computes a - b as [AddDecimals] does.
 func SubtractDecimals(a, b Number) (bson.Decimal128, error) {
+	return addDecimals(a, b, (*big.Int).Sub, func(x, y float64) float64 { return x - y })
+}
+
+func addDecimals(a, b Number, add func(z, x, y *big.Int) *big.Int, infinite func(x, y float64) float64) (bson.Decimal128, error) {
 	return computeDecimals(a, b, func(x, y Exact) Exact {
-		x, y = alike(near(x, y))
-		return Exact{Coefficient: new(big.Int).Sub(x.Coefficient, y.Coefficient), Exponent: x.Exponent}
-	}, func(x, y float64) float64 { return x - y })
+		x, y = alike(x.beside(y), y.beside(x))
+		return Exact{Coefficient: add(new(big.Int), x.Coefficient, y.Coefficient), Exponent: x.Exponent}
+	}, infinite)
 }
 
 // MultiplyDecimals computes a * b as [AddDecimals] does.

@@ -24,7 +24,7 @@ func (t Total) sum(all sums, values []bson.RawValue, sign int) error {
 		if all[string(key)] == nil {
 			all[string(key)] = newExactSum()
 		}
-		if err := all[string(key)].change([]bson.RawValue{v}, sign); err != nil {
+		if err := all[string(key)].change(sign, v); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (t Total) withKeys(document []byte, changed sums) (bson.RawValue, error) {
 		}
 		if len(keys) == 0 || keys[0] != string(key) {
 			dst = AppendField(dst, string(key), number)
-		} else if err := changed[keys[0]].add([]bson.RawValue{number}); err != nil {
+		} else if err := changed[keys[0]].change(1, number); err != nil {
 			return bson.RawValue{}, err
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// Order is the order of a list: by a field, elements without it or with null first, and then by
-// the ids of their aggregates. Descending reverses the order of the field alone. The zero value
-// orders by ids.
-type Order struct {
-	Field      string
-	Descending bool
-}
+// Order is the order of a list, as a definition declares it: by a field, elements without it or
+// with null first, and then by the ids of their aggregates. A - before the field reverses the order
+// of the field alone. The zero value orders by ids.
+type Order string
+
+// Field is the field without the -.
+func (o Order) Field() string { return strings.TrimPrefix(string(o), "-") }
 
 // FieldAggregateID is the field of an element of a list that has the id of its aggregate.
 const FieldAggregateID = "aggregateId"
@@ -68,9 +68,10 @@ func (d *viewDocument) list(field, aggregateID string, value bson.RawValue) {
 // are.
 func appendList(dst []byte, field string, order Order, all []listed) ([]byte, error) {
 	var first *listed
+	by := order.Field()
 	for i := range all {
 		l := &all[i]
-		value, ok := Lookup(l.element.Value, order.Field)
+		value, ok := Lookup(l.element.Value, by)
 		if !ok || value.Type == bson.TypeNull {
 			continue
 		}
@@ -84,7 +85,7 @@ func appendList(dst []byte, field string, order Order, all []listed) ([]byte, er
 			} else if first.aggregateID == l.aggregateID {
 				are = fmt.Sprintf("%s and %s in elements of %s, which have no common order", TypeName(first.by), TypeName(value), l.aggregateID)
 			}
-			return dst, fmt.Errorf("list %s: %s is %s: convert the values, or leave out sort", field, order.Field, are)
+			return dst, fmt.Errorf("list %s: %s is %s: convert the values, or leave out sort", field, by, are)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b listed) int {
@@ -108,22 +109,8 @@ func (o Order) compare(a, b bson.RawValue) int {
 	case Present(b):
 		c = -1
 	}
-	if o.Descending {
+	if len(o.Field()) < len(o) {
 		return -c
 	}
 	return c
-}
-
-// String is the order as a definition declares it.
-func (o Order) String() string {
-	if o.Descending {
-		return "-" + o.Field
-	}
-	return o.Field
-}
-
-// OrderOf reads an order that a definition declares.
-func OrderOf(text string) Order {
-	field, descending := strings.CutPrefix(text, "-")
-	return Order{Field: field, Descending: descending}
 }

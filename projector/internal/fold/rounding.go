@@ -125,15 +125,20 @@ func DivideDecimals(a, b Number) (bson.Decimal128, error) {
 		if quotient.Coefficient.Sign() == 0 {
 			quotient.Exponent = least
 		}
-		for quotient.Exponent < least {
-			shorter, rest := new(big.Int).QuoRem(quotient.Coefficient, big.NewInt(10), new(big.Int))
-			if rest.Sign() != 0 {
-				break
-			}
-			quotient = Exact{shorter, quotient.Exponent + 1}
-		}
-		return quotient
+		return quotient.shortened(least)
 	}, func(x, y float64) float64 { return x / y })
+}
+
+// shortened removes trailing zeros until the number has the exponent most.
+func (x Exact) shortened(most int) Exact {
+	for x.Exponent < most {
+		shorter, rest := new(big.Int).QuoRem(x.Coefficient, big.NewInt(10), new(big.Int))
+		if rest.Sign() != 0 {
+			break
+		}
+		x = Exact{shorter, x.Exponent + 1}
+	}
+	return x
 }
 
 // maxDecimalText bounds the text of a number, which may have zeros at both ends.

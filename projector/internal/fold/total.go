@@ -79,11 +79,11 @@ func (t Total) change(old bson.RawValue, removed, added []bson.RawValue) (bson.R
 func (t Total) changeSum(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
 	sum := newExactSum()
 	if Present(old) {
-		if err := sum.add([]bson.RawValue{old}); err != nil {
+		if err := sum.change(1, old); err != nil {
 			return old, errIncremental // somebody has changed it
 		}
 	}
-	if err := cmp.Or(sum.add(added), sum.subtract(removed)); err != nil {
+	if err := cmp.Or(sum.change(1, added...), sum.change(-1, removed...)); err != nil {
 		return old, err
 	}
 	if old.Type == bson.TypeDecimal128 && sum.decimals == 0 || sum.decimals < 0 {
@@ -109,10 +109,8 @@ type exactSum struct {
 
 func newExactSum() *exactSum { return &exactSum{exact: Exact{Coefficient: new(big.Int)}} }
 
-func (s *exactSum) add(values []bson.RawValue) error      { return s.change(values, 1) }
-func (s *exactSum) subtract(values []bson.RawValue) error { return s.change(values, -1) }
-
-func (s *exactSum) change(values []bson.RawValue, sign int) error {
+// change adds the values, or subtracts them if sign is -1.
+func (s *exactSum) change(sign int, values ...bson.RawValue) error {
 	for _, v := range values {
 		n, _ := NumberOf(v)
 		x, ok := n.Finite()
@@ -154,14 +152,7 @@ func (x Exact) shortest() Exact {
 	if x.Coefficient.Sign() == 0 {
 		return Exact{Coefficient: x.Coefficient}
 	}
-	ten, c := big.NewInt(10), new(big.Int).Set(x.Coefficient)
-	for exponent := x.Exponent; ; exponent++ {
-		q, r := new(big.Int).QuoRem(c, ten, new(big.Int))
-		if r.Sign() != 0 {
-			return Exact{Coefficient: c, Exponent: exponent}
-		}
-		c = q
-	}
+	return x.shortened(math.MaxInt)
 }
 
 func changeSet(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {

@@ -216,18 +216,7 @@ func WithoutDocuments(part bson.Raw) bson.Raw {
 	if part == nil {
 		return nil
 	}
-	return without(part, model.FieldDocuments)
-}
-
-// without returns a document without a field.
-func without(document bson.Raw, field string) bson.Raw {
-	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(document)))
-	for name, value := range ReadFields(document).All() {
-		if string(name) != field {
-			dst = AppendField(dst, string(name), value)
-		}
-	}
-	return FinishDocument(dst, start)
+	return ReplaceField(part, model.FieldDocuments, bson.RawValue{})
 }
 
 // viewDocument is a document of a view in its components.
@@ -280,12 +269,6 @@ func (v *View) read(document bson.Raw) (*viewDocument, error) {
 // OwnField reports whether a document has a field of this name that no part gives.
 func (v *View) OwnField(name string) bool {
 	return name == model.FieldParts || slices.Contains(v.As, name) || v.HasTotal(name)
-}
-
-// Takes reports whether a part must not have a field of this name. givesFields says that the
-// part's fields are those of the document.
-func (v *View) Takes(name string, givesFields bool) bool {
-	return name == model.FieldDocuments || givesFields && v.OwnField(name)
 }
 
 // CheckGiven refuses an element whose fields a document cannot have as its own.

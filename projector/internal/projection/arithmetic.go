@@ -36,8 +36,8 @@ type replacement struct {
 	apply func(a, b ref.Val) ref.Val
 	// result returns the operator's result type for the common type t of its operands.
 	result func(t *types.Type) *types.Type
-	// fractions is set if operands can be doubles, decimals if they can be Decimal128s.
-	fractions, decimals bool
+	// whole is set if operands can be neither doubles nor Decimal128s.
+	whole bool
 }
 
 func sameType(t *types.Type) *types.Type { return t }
@@ -45,15 +45,15 @@ func sameType(t *types.Type) *types.Type { return t }
 func boolType(*types.Type) *types.Type { return types.BoolType }
 
 var replacements = []replacement{
-	{celop.Add, addValues, sameType, true, true},
-	{celop.Subtract, subtractValues, sameType, true, true},
-	{celop.Multiply, multiplyValues, sameType, true, true},
-	{celop.Divide, divideValues, sameType, true, true},
-	{celop.Modulo, moduloValues, sameType, false, false},
-	{celop.Less, comparison(celop.Less, func(c int) bool { return c < 0 }), boolType, true, true},
-	{celop.LessEquals, comparison(celop.LessEquals, func(c int) bool { return c <= 0 }), boolType, true, true},
-	{celop.Greater, comparison(celop.Greater, func(c int) bool { return c > 0 }), boolType, true, true},
-	{celop.GreaterEquals, comparison(celop.GreaterEquals, func(c int) bool { return c >= 0 }), boolType, true, true},
+	{celop.Add, addValues, sameType, false},
+	{celop.Subtract, subtractValues, sameType, false},
+	{celop.Multiply, multiplyValues, sameType, false},
+	{celop.Divide, divideValues, sameType, false},
+	{celop.Modulo, moduloValues, sameType, true},
+	{celop.Less, comparison(celop.Less, func(c int) bool { return c < 0 }), boolType, false},
+	{celop.LessEquals, comparison(celop.LessEquals, func(c int) bool { return c <= 0 }), boolType, false},
+	{celop.Greater, comparison(celop.Greater, func(c int) bool { return c > 0 }), boolType, false},
+	{celop.GreaterEquals, comparison(celop.GreaterEquals, func(c int) bool { return c >= 0 }), boolType, false},
 }
 
 // standardLibrary returns CEL's standard library with the replaced operators.
@@ -69,7 +69,7 @@ func standardLibrary() ([]cel.EnvOption, error) {
 		functions = append(functions, f)
 	}
 	excluded.ExcludeFunctions = append(excluded.ExcludeFunctions, env.NewFunction(celop.Negate))
-	negation, err := declareNegation()
+	negation, err := declareAnew(celop.Negate, decls.SingletonUnaryBinding(negateValue), decls.Overload("penstock_negate_decimal128", []*types.Type{typeDecimal128}, typeDecimal128))
 	if err != nil {
 		return nil, fmt.Errorf("declare operator %s: %w", celop.Negate, err)
 	}
@@ -80,22 +80,13 @@ func standardLibrary() ([]cel.EnvOption, error) {
 // declare declares the operator with the overloads of the standard library and with those
 // for mixed numbers.
 func (r replacement) declare() (*decls.FunctionDecl, error) {
-	options := []decls.FunctionOpt{decls.SingletonBinaryBinding(r.apply)}
-	for _, standard := range stdlib.Functions() {
-		if standard.Name() == r.name {
-			options = append(options, copyOverloads(standard))
-		}
-	}
-	f, err := decls.NewFunction(r.name, options...)
+	f, err := declareAnew(r.name, decls.SingletonBinaryBinding(r.apply))
 	if err != nil {
 		return nil, err
 	}
-	numbers := []*types.Type{types.IntType, types.UintType}
-	if r.fractions {
-		numbers = append(numbers, types.DoubleType)
-	}
-	if r.decimals {
-		numbers = append(numbers, typeDecimal128)
+	numbers := []*types.Type{types.IntType, types.UintType, types.DoubleType, typeDecimal128}
+	if r.whole {
+		numbers = numbers[:2]
 	}
 	for i, a := range numbers {
 		for j, b := range numbers {
@@ -114,29 +105,22 @@ func (r replacement) declare() (*decls.FunctionDecl, error) {
 	return f, nil
 }
 
-// declareNegation declares the minus sign with the overloads of the standard library and
-// with that for a Decimal128.
-func declareNegation() (*decls.FunctionDecl, error) {
-	options := []decls.FunctionOpt{decls.SingletonUnaryBinding(negateValue)}
-	for _, standard := range stdlib.Functions() {
-		if standard.Name() == celop.Negate {
-			options = append(options, copyOverloads(standard))
-		}
-	}
-	options = append(options, decls.Overload("penstock_negate_decimal128", []*types.Type{typeDecimal128}, typeDecimal128))
-	return decls.NewFunction(celop.Negate, options...)
-}
-
-// copyOverloads declares the overloads of another function.
-func copyOverloads(from *decls.FunctionDecl) decls.FunctionOpt {
-	return func(f *decls.FunctionDecl) (*decls.FunctionDecl, error) {
-		for _, o := range from.OverloadDecls() {
-			if err := f.AddOverload(o); err != nil {
-				return nil, err
+// declareAnew declares an operator with the overloads of the standard library and with others.
+func declareAnew(name string, binding decls.FunctionOpt, others ...decls.FunctionOpt) (*decls.FunctionDecl, error) {
+	copied := func(f *decls.FunctionDecl) (*decls.FunctionDecl, error) {
+		for _, standard := range stdlib.Functions() {
+			if standard.Name() != name {
+				continue
+			}
+			for _, o := range standard.OverloadDecls() {
+				if err := f.AddOverload(o); err != nil {
+					return nil, err
+				}
 			}
 		}
 		return f, nil
 	}
+	return decls.NewFunction(name, append([]decls.FunctionOpt{binding, copied}, others...)...)
 }
 
 // addMissing adds an overload unless the function already has one for these operands.

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
 // computedFields are fields whose values depend on the document only. They are computed after each
@@ -18,23 +19,15 @@ type computedFields []operation
 func (c computedFields) refresh(s *scope, d *document) error {
 	for i := range c {
 		o := &c[i]
-		s.doing = o
 		d.large = nil // it has values of the document before the change
-		v, ok, err := o.value.eval(s)
-		var value bson.RawValue
-		if err == nil && ok {
-			value, err = encodeValue(v, d.meter)
-		}
-		if s.trace != nil {
-			s.trace.note(o.String(), o.value, s, v, err)
-		}
-		switch {
-		case err != nil:
-		case ok || d.reaches(o.path):
-			err = o.apply(d, o.path, value)
-		}
+		value, err := o.evaluate(s, d.meter)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", o, o.value.source, err)
+			return err
+		}
+		if fold.Present(value) || d.reaches(o.path) {
+			if err := o.apply(d, o.path, value); err != nil {
+				return fmt.Errorf("%s: %s: %w", o, o.value.source, err)
+			}
 		}
 	}
 	return nil
@@ -113,49 +106,28 @@ func (p place) alone(f *computedField, on handlers) {
 }
 
 // inOrder returns the fields, each after those that it depends on. Fields that could come next
-// come in the order of their names.
+// come in the order of their names. It removes from fields what it has put in order.
 func (p place) inOrder(fields map[string]*computedField) (ordered computedFields) {
-	names := sortedKeys(fields)
-	all := make([]*computedField, len(names))
-	for i, name := range names {
-		all[i] = fields[name]
-	}
-	// missing counts the fields that a field waits for, and waiting has those that wait for it.
-	missing, waiting := make([]int, len(all)), make([][]int, len(all))
-	for i, f := range all {
-		for j, other := range all {
-			if slices.ContainsFunc(f.inputs, other.path.overlaps) {
-				missing[i]++
-				waiting[j] = append(waiting[j], i)
+	left := sortedKeys(fields)
+	waits := map[string][]string{}
+	for _, name := range left {
+		for _, other := range left {
+			if slices.ContainsFunc(fields[name].inputs, fields[other].path.overlaps) {
+				waits[name] = append(waits[name], other)
 			}
 		}
 	}
-	var ready []int
-	for i := range all {
-		if missing[i] == 0 {
-			ready = append(ready, i)
+	for len(left) > 0 {
+		next := slices.IndexFunc(left, func(name string) bool {
+			return !slices.ContainsFunc(waits[name], func(other string) bool { return fields[other] != nil })
+		})
+		if next < 0 {
+			p.in("compute").problem(fields[left[0]].node, "%s cannot be computed: the value depends on itself, directly or through others of them. Compute it from fields that rules change", strings.Join(left, ", "))
+			return nil
 		}
+		ordered = append(ordered, fields[left[next]].operation)
+		delete(fields, left[next])
+		left = slices.Delete(left, next, next+1)
 	}
-	for len(ready) > 0 {
-		next := ready[0]
-		ready = ready[1:]
-		ordered = append(ordered, all[next].operation)
-		for _, i := range waiting[next] {
-			if missing[i]--; missing[i] == 0 {
-				at, _ := slices.BinarySearch(ready, i)
-				ready = slices.Insert(ready, at, i)
-			}
-		}
-	}
-	if len(ordered) == len(all) {
-		return ordered
-	}
-	var left []string
-	for i, name := range names {
-		if missing[i] > 0 {
-			left = append(left, name)
-		}
-	}
-	p.in("compute").problem(fields[left[0]].node, "%s cannot be computed: the value depends on itself, directly or through others of them. Compute it from fields that rules change", strings.Join(left, ", "))
-	return nil
+	return ordered
 }

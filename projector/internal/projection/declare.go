@@ -16,8 +16,8 @@ import (
 type loader struct {
 	found    []*Projection
 	problems []Problem
-	// sections are the sections of all files.
-	sections struct{ events, upcasts, snapshots, projections, views []section }
+	// sections are the sections of all files, by their keys.
+	sections map[string][]section
 	// upcast are the upcasts, with their nodes by event type.
 	upcast struct {
 		all   upcasts
@@ -61,7 +61,7 @@ func newLoader() *loader {
 		handled: map[string]bool{},
 		names:   map[string]string{}, collections: map[string]string{}, declared: map[string]string{},
 		schemas: map[string]*schema{}, environments: map[string]*environment{},
-		lines: map[string][]string{},
+		lines: map[string][]string{}, sections: map[string][]section{},
 	}
 	l.upcast.all, l.upcast.nodes = upcasts{}, map[string]section{}
 	return l
@@ -88,23 +88,23 @@ func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
 // result compiles the contents of all parsed files. The event types come first, because the
 // sections events and upcasts of a file apply to all files.
 func (l *loader) result(paths ...string) ([]*Projection, error) {
-	for _, s := range l.sections.events {
+	for _, s := range l.sections["events"] {
 		s.place.events(s.node)
 	}
-	for _, s := range l.sections.upcasts {
+	for _, s := range l.sections["upcasts"] {
 		s.place.upcasts(s.node)
 	}
 	if !l.checkCircles() {
 		l.upcast.all = upcasts{} // the chains must end
 	}
-	for _, s := range l.sections.snapshots {
+	for _, s := range l.sections["snapshots"] {
 		s.place.list(s.node, "snapshots", s.place.in("snapshots").snapshot)
 	}
 	slices.Sort(l.snapshots)
-	for _, s := range l.sections.projections {
+	for _, s := range l.sections["projections"] {
 		s.place.list(s.node, "projections", s.place.declaration)
 	}
-	for _, s := range l.sections.views {
+	for _, s := range l.sections["views"] {
 		s.place.list(s.node, "views", s.place.viewDeclaration)
 	}
 	if !l.stored {
@@ -215,18 +215,7 @@ func (p place) root(node *yaml.Node) {
 		return
 	}
 	for _, e := range entries {
-		switch e.key {
-		case "upcasts":
-			p.sections.upcasts = append(p.sections.upcasts, section{p, e.value})
-		case "snapshots":
-			p.sections.snapshots = append(p.sections.snapshots, section{p, e.value})
-		case "events":
-			p.sections.events = append(p.sections.events, section{p, e.value})
-		case "projections":
-			p.sections.projections = append(p.sections.projections, section{p, e.value})
-		case "views":
-			p.sections.views = append(p.sections.views, section{p, e.value})
-		default:
+		if p.sections[e.key] = append(p.sections[e.key], section{p, e.value}); !slices.Contains(rootKeys, e.key) {
 			p.problem(e.node, "unknown key %s%s; a file of projections holds %s", e.key, similar.Meant(e.key, rootKeys), strings.Join(rootKeys, ", "))
 		}
 	}

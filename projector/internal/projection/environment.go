@@ -71,14 +71,7 @@ var dynamic = sync.OnceValues(func() (*environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := base.Extend(cel.Variable(varPayload, cel.DynType))
-	if err != nil {
-		return nil, err
-	}
-	// The first undeclared name makes CEL collect all names in the environment, without a
-	// lock against a concurrent compilation. So that happens before the environment is shared.
-	_, _ = env.Compile("undeclared")
-	return &environment{cel: env, state: []string{varState}}, nil
+	return shared(base, []string{varState}, cel.Variable(varPayload, cel.DynType))
 })
 
 // ofView is the environment of the expressions of a view, which depend on a part only.
@@ -87,13 +80,20 @@ var ofView = sync.OnceValues(func() (*environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := base.cel.Extend(cel.Variable(varPart, cel.MapType(cel.StringType, cel.DynType)), cel.Variable(varElement, cel.DynType))
+	return shared(base.cel, []string{varState, varPart}, cel.Variable(varPart, cel.MapType(cel.StringType, cel.DynType)), cel.Variable(varElement, cel.DynType))
+})
+
+// shared makes an environment for concurrent use.
+func shared(base *cel.Env, state []string, variables ...cel.EnvOption) (*environment, error) {
+	env, err := base.Extend(variables...)
 	if err != nil {
 		return nil, err
 	}
-	_, _ = env.Compile("undeclared") // as in dynamic
-	return &environment{cel: env, state: []string{varState, varPart}}, nil
-})
+	// The first undeclared name makes CEL collect all names in the environment, without a
+	// lock against a concurrent compilation. So that happens before the environment is shared.
+	_, _ = env.Compile("undeclared")
+	return &environment{cel: env, state: state}, nil
+}
 
 // newEnvironment makes the environment of an event type; s is nil if it has no
 // schema.
@@ -144,7 +144,7 @@ func (d *declaredTypes) FindStructFieldType(document, field string) (*types.Fiel
 // FindStructFieldNames is called by CEL to list fields.
 func (d *declaredTypes) FindStructFieldNames(document string) ([]string, bool) {
 	if s, ok := d.documents[document]; ok {
-		return s.names(), true
+		return sortedKeys(s.fields), true
 	}
 	return d.Provider.FindStructFieldNames(document)
 }

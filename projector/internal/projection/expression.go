@@ -3,6 +3,7 @@ package projection
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -116,35 +117,23 @@ func checkResult(t *cel.Type, want resultKind) error {
 	if kind == types.DynKind || kind == types.AnyKind || kind == types.TypeParamKind {
 		return nil
 	}
+	is := func(kinds ...types.Kind) bool { return slices.Contains(kinds, kind) }
+	fits, says := true, ""
 	switch want {
 	case boolValue:
-		if kind != types.BoolKind {
-			return fmt.Errorf("gives %s, not bool", plainType(t.String()))
-		}
+		fits, says = is(types.BoolKind), "not bool"
 	case numberValue:
-		if kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind && !t.IsExactType(typeDecimal128) {
-			return fmt.Errorf("gives %s, not a number", plainType(t.String()))
-		}
+		fits, says = is(types.IntKind, types.UintKind, types.DoubleKind) || t.IsExactType(typeDecimal128), "not a number"
 	case nameValue:
-		if kind != types.StringKind && kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind {
-			return fmt.Errorf("gives %s, and a field is named by a text or a whole number: convert it with string()", plainType(t.String()))
-		}
+		fits, says = is(types.StringKind, types.IntKind, types.UintKind, types.DoubleKind), "and a field is named by a text or a whole number: convert it with string()"
 	case payloadValue:
-		if kind != types.MapKind && kind != types.StructKind {
-			return fmt.Errorf("gives %s, not a document", plainType(t.String()))
-		}
+		fits, says = is(types.MapKind, types.StructKind), "not a document"
 	case listValue:
-		if kind != types.ListKind {
-			return fmt.Errorf("gives %s, not a list", plainType(t.String()))
-		}
+		fits, says = is(types.ListKind), "not a list"
 	case keyValue:
-		if kind != types.StringKind && kind != types.IntKind && kind != types.UintKind && kind != types.NullTypeKind && !t.IsExactType(typeObjectID) && !t.IsExactType(typeUUID) {
-			return fmt.Errorf("gives %s, and %s", plainType(t.String()), aboutKeys)
-		}
+		fits, says = is(types.StringKind, types.IntKind, types.UintKind, types.NullTypeKind) || t.IsExactType(typeObjectID) || t.IsExactType(typeUUID), "and "+aboutKeys
 	case idValue:
-		if kind == types.ListKind || kind == types.MapKind || kind == types.StructKind || kind == types.NullTypeKind || kind == types.DurationKind || kind == types.TypeKind {
-			return fmt.Errorf("gives %s, and the id of an element is a text, a number or another single value", plainType(t.String()))
-		}
+		fits, says = !is(types.ListKind, types.MapKind, types.StructKind, types.NullTypeKind, types.DurationKind, types.TypeKind), "and the id of an element is a text, a number or another single value"
 	default:
 		if kind == types.DurationKind {
 			return errDuration
@@ -152,6 +141,9 @@ func checkResult(t *cel.Type, want resultKind) error {
 		if kind == types.TypeKind {
 			return fmt.Errorf("gives %s, which cannot be stored as BSON", t)
 		}
+	}
+	if !fits {
+		return fmt.Errorf("gives %s, %s", plainType(t.String()), says)
 	}
 	return nil
 }

@@ -255,7 +255,7 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 		if err := checkCopy(value, 0); err != nil {
 			return nil, fmt.Errorf("the field %s of the state: %w", name, err)
 		}
-		if p.view != nil && p.view.Takes(string(name), from.contribution.fields) {
+		if p.view != nil && (string(name) == model.FieldDocuments || from.contribution.fields && p.view.OwnField(string(name))) {
 			return nil, fmt.Errorf("the field %s of the part belongs to Penstock, or is one of the document's own: use another name", name)
 		}
 	}

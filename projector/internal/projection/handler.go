@@ -231,17 +231,26 @@ func (h *handler) evaluate(s *scope, m *meter) ([]bson.RawValue, error) {
 		if o.value == nil {
 			continue
 		}
-		s.doing = o
-		v, ok, err := o.value.eval(s)
-		if err == nil && ok {
-			values[i], err = encodeValue(v, m)
-		}
-		if s.trace != nil {
-			s.trace.note(o.String(), o.value, s, v, err)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", o, o.value.source, err)
+		var err error
+		if values[i], err = o.evaluate(s, m); err != nil {
+			return nil, err
 		}
 	}
 	return values, nil
+}
+
+// evaluate returns the value of the operation; absent if it has no effect.
+func (o *operation) evaluate(s *scope, m *meter) (value bson.RawValue, err error) {
+	s.doing = o
+	v, ok, err := o.value.eval(s)
+	if err == nil && ok {
+		value, err = encodeValue(v, m)
+	}
+	if s.trace != nil {
+		s.trace.note(o.String(), o.value, s, v, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %s: %w", o, o.value.source, err)
+	}
+	return value, err
 }

@@ -121,21 +121,12 @@ func (p *Projection) source(aggregateType string) *source {
 
 // New makes a projection of a Go function.
 func New(d Declaration) (*Projection, error) {
-	var problems []error
-	if err := checkName(d.Name); err != nil {
-		problems = append(problems, err)
-	}
-	if err := checkCollection(d.Collection); err != nil {
-		problems = append(problems, err)
-	}
+	var missing error
 	if d.Apply == nil {
-		problems = append(problems, errNoApply)
+		missing = errNoApply
 	}
-	if err := checkVersion(d.Version); err != nil {
-		problems = append(problems, err)
-	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
+	if err := errors.Join(checkName(d.Name), checkCollection(d.Collection), missing, checkVersion(d.Version)); err != nil {
+		return nil, fmt.Errorf("declare projection %q: %w", d.Name, err)
 	}
 	p := &Projection{
 		name: d.Name, collection: d.Collection, deletes: d.Deletes,
@@ -255,13 +246,12 @@ func (p *Projection) EventTypes() []string {
 	if p.InCode() {
 		return nil
 	}
-	all := map[string]bool{}
+	var all []string
 	for _, s := range p.Sources() {
-		for _, eventType := range s.EventTypes {
-			all[eventType] = true
-		}
+		all = append(all, s.EventTypes...)
 	}
-	return sortedKeys(all)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Source is a kind of aggregates whose events a projection folds.
@@ -280,14 +270,7 @@ func (p *Projection) Sources() []Source {
 		s := &p.sources[i]
 		found[i].AggregateType = s.aggregateType
 		if !p.InCode() {
-			all := map[string]bool{}
-			for eventType := range s.on {
-				all[eventType] = true
-			}
-			for eventType := range p.upcasts.of(s.on) {
-				all[eventType] = true
-			}
-			found[i].EventTypes = sortedKeys(all)
+			found[i].EventTypes = slices.Compact(slices.Sorted(slices.Values(append(sortedKeys(s.on), sortedKeys(p.upcasts.of(s.on))...))))
 		}
 	}
 	return found

@@ -115,11 +115,12 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 	}
 	nullable := slices.Contains(words, "null")
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "null" })
-	if len(words) == 0 && !nullable {
-		words = p.impliedType(keys)
-	}
-	for _, key := range []struct{ keyword, word string }{{"properties", "object"}, {"required", "object"}, {"additionalProperties", "object"}, {"items", "array"}} {
-		if e, ok := keys[key.keyword]; ok && !slices.Contains(words, key.word) {
+	for i, key := range []struct{ keyword, word string }{{"properties", "object"}, {"items", "array"}, {"required", "object"}, {"additionalProperties", "object"}} {
+		e, ok := keys[key.keyword]
+		if ok && len(words) == 0 && !nullable && i < 2 {
+			words = []string{key.word} // a schema without a type is of that which these keywords need
+		}
+		if ok && !slices.Contains(words, key.word) {
 			p.problem(e.node, "%s belongs to type: %s", key.keyword, key.word)
 		}
 	}
@@ -166,17 +167,6 @@ func (p place) typeWords(e entry) []string {
 		words = append(words, word)
 	}
 	return words
-}
-
-// impliedType returns the type that the keywords of a schema without a type imply.
-func (place) impliedType(keys map[string]entry) []string {
-	if _, ok := keys["properties"]; ok {
-		return []string{"object"}
-	}
-	if _, ok := keys["items"]; ok {
-		return []string{"array"}
-	}
-	return nil
 }
 
 // object returns the type of a document. A document can have any field if its schema has
@@ -266,13 +256,10 @@ func (s *schema) collect(documents map[string]*schema) {
 	s.element.collect(documents)
 }
 
-// names returns the sorted names of the fields.
-func (s *schema) names() []string { return sortedKeys(s.fields) }
-
 // suggestion returns a message that names the most similar field, or all fields.
 func (s *schema) suggestion(field string) string {
 	best, least := "", len(field)/3+2
-	for _, name := range s.names() {
+	for _, name := range sortedKeys(s.fields) {
 		d := similar.Distance(strings.ToLower(field), strings.ToLower(name))
 		if len(field) >= 4 && strings.HasPrefix(strings.ToLower(name), strings.ToLower(field[:len(field)-1])) {
 			d = min(d, least-1)
@@ -284,5 +271,5 @@ func (s *schema) suggestion(field string) string {
 	if best != "" {
 		return fmt.Sprintf("%s has no field %s: did you mean %s?", s.name, field, best)
 	}
-	return fmt.Sprintf("%s has no field %s, only %s", s.name, field, strings.Join(s.names(), ", "))
+	return fmt.Sprintf("%s has no field %s, only %s", s.name, field, strings.Join(sortedKeys(s.fields), ", "))
 }

@@ -52,7 +52,7 @@ func (p place) snapshot(node *yaml.Node) {
 // adviseOnSnapshots reports snapshots for which no projection has a rule, or only others of the
 // same aggregates have one.
 func (l *loader) adviseOnSnapshots() {
-	for _, s := range l.sections.snapshots {
+	for _, s := range l.sections["snapshots"] {
 		for _, node := range s.node.Content {
 			var with, without []*source
 			names := map[*source]string{}

@@ -145,33 +145,28 @@ func (p place) upcasts(node *yaml.Node) {
 // upcastStep reads one upcast.
 func (p place) upcastStep(node *yaml.Node, eventType string) upcast {
 	u := upcast{doing: operation{op: opUpcast, path: fieldPath{{name: eventType}}}}
-	entries, ok := p.entries(node)
+	keys, ok := p.keys(node, "an upcast", upcastKeys)
 	if !ok {
-		p.problem(node, "an upcast is a mapping with %s", strings.Join(upcastKeys, ", "))
 		return u
 	}
-	for _, e := range entries {
-		at := p.in(p.key + " " + e.key)
-		switch e.key {
-		case wordWhen:
-			u.when = at.ofEvent(e.value, boolValue)
-		case upcastPayload:
-			u.payload = at.ofEvent(e.value, payloadValue)
-		case upcastType:
-			u.to = at.text(e.value, func(text string) error {
-				switch text {
-				case "":
-					return errors.New("the new event type is empty")
-				case eventType:
-					return errors.New("the event has this type already: leave it out")
-				}
-				return nil
-			})
-		default:
-			p.problem(e.node, "unknown key %s%s; an upcast has %s", e.key, similar.Meant(e.key, upcastKeys), strings.Join(upcastKeys, ", "))
-		}
+	if e, ok := keys[wordWhen]; ok {
+		u.when = p.in(p.key+" "+wordWhen).ofEvent(e.value, boolValue)
 	}
-	if !hasKey(node, upcastPayload) && !hasKey(node, upcastType) {
+	payload, changes := keys[upcastPayload]
+	if changes {
+		u.payload = p.in(p.key+" "+upcastPayload).ofEvent(payload.value, payloadValue)
+	}
+	if e, ok := keys[upcastType]; ok {
+		u.to = p.in(p.key+" "+upcastType).text(e.value, func(text string) error {
+			switch text {
+			case "":
+				return errors.New("the new event type is empty")
+			case eventType:
+				return errors.New("the event has this type already: leave it out")
+			}
+			return nil
+		})
+	} else if !changes {
 		p.problem(node, "the upcast changes nothing: give it a payload, a type or both")
 	}
 	return u

@@ -33,7 +33,7 @@ func (r *viewReader) adviseOnView() {
 	}
 	r.adviseOnReading(fields)
 	for _, as := range r.view.view.As {
-		r.adviseOnSort(as, r.view.view.Lists[as].Field)
+		r.adviseOnSort(as, r.view.view.Lists[as].Field())
 	}
 	for _, t := range r.totals {
 		if t.Kind == fold.TotalCount && t.where == nil && t.by == nil && len(kept) > 0 && len(r.view.sources) > len(kept) {

@@ -215,11 +215,11 @@ func (r *viewReader) embeddedAs(node *yaml.Node) (field string) {
 	if list, ok := keys["list"]; !ok || list.value.Tag != "!!bool" || list.value.Value != "true" {
 		p.problem(e.value, "a list has list: true; write as: %s to have the parts under their aggregates' ids", e.key)
 	}
-	order := fold.Order{}
+	var order fold.Order
 	if sort, ok := keys["sort"]; ok {
-		order = fold.OrderOf(p.text(sort.value, func(s string) error { return documentField(strings.TrimPrefix(s, "-")) }))
+		order = fold.Order(p.text(sort.value, func(s string) error { return documentField(fold.Order(s).Field()) }))
 	}
-	r.view.view.Lists[e.key], form = order, "list "+order.String()
+	r.view.view.Lists[e.key], form = order, "list "+string(order)
 	return e.key
 }
 
@@ -426,8 +426,8 @@ func (c *contribution) describe(described map[string]any) {
 	}
 	if order, ok := c.view.Lists[c.as]; ok {
 		list := map[string]any{"list": true}
-		if order != (fold.Order{}) {
-			list["sort"] = order.String()
+		if order != "" {
+			list["sort"] = order
 		}
 		described["as"] = map[string]any{c.as: list}
 	} else if c.as != "" {
