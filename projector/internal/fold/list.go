@@ -21,13 +21,6 @@ func (o Order) Field() string { return strings.TrimPrefix(string(o), "-") }
 // FieldAggregateID is the field of an element of a list that has the id of its aggregate.
 const FieldAggregateID = "aggregateId"
 
-// listed is an element of a list, which begins with the id of its aggregate. by is the value by
-// which it is sorted; absent if it has none.
-type listed struct {
-	aggregateID string
-	element, by bson.RawValue
-}
-
 // readList takes a list apart; false if somebody has changed it.
 func (d *viewDocument) readList(field string, list bson.RawValue) bool {
 	if list.Type != bson.TypeArray {
@@ -42,7 +35,7 @@ func (d *viewDocument) readList(field string, list bson.RawValue) bool {
 		if !ok {
 			return false
 		}
-		d.lists[field] = append(d.lists[field], listed{aggregateID: text, element: element})
+		d.embedded[field] = append(d.embedded[field], embeddedPart{aggregateID: text, value: element})
 	}
 	return true
 }
@@ -54,24 +47,24 @@ func (d *viewDocument) list(field, aggregateID string, value bson.RawValue) {
 	if value.Type != bson.TypeEmbeddedDocument {
 		elements = ValuesOf(value)
 	}
-	all := slices.DeleteFunc(d.lists[field], func(l listed) bool { return l.aggregateID == aggregateID })
+	all := slices.DeleteFunc(d.embedded[field], func(l embeddedPart) bool { return l.aggregateID == aggregateID })
 	for _, element := range elements {
 		start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(element.Value)+len(FieldAggregateID)+len(aggregateID)+8))
 		dst = bsoncore.AppendStringElement(dst, FieldAggregateID, aggregateID)
 		dst = FinishDocument(append(dst, element.Value[4:len(element.Value)-1]...), start)
-		all = append(all, listed{aggregateID: aggregateID, element: bson.RawValue{Type: element.Type, Value: dst}})
+		all = append(all, embeddedPart{aggregateID: aggregateID, value: bson.RawValue{Type: element.Type, Value: dst}})
 	}
-	d.lists[field] = all
+	d.embedded[field] = all
 }
 
 // appendList appends a list in its order. Elements of one aggregate stay in the order in which they
 // are.
-func appendList(dst []byte, field string, order Order, all []listed) ([]byte, error) {
-	var first *listed
+func appendList(dst []byte, field string, order Order, all []embeddedPart) ([]byte, error) {
+	var first *embeddedPart
 	by := order.Field()
 	for i := range all {
 		l := &all[i]
-		value, ok := Lookup(l.element.Value, by)
+		value, ok := Lookup(l.value.Value, by)
 		if !ok || value.Type == bson.TypeNull {
 			continue
 		}
@@ -88,13 +81,13 @@ func appendList(dst []byte, field string, order Order, all []listed) ([]byte, er
 			return dst, fmt.Errorf("list %s: %s is %s: convert the values, or leave out sort", field, by, are)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b listed) int {
+	slices.SortStableFunc(all, func(a, b embeddedPart) int {
 		return cmp.Or(order.compare(a.by, b.by), strings.Compare(a.aggregateID, b.aggregateID))
 	})
 	inner, dst := bsoncore.AppendArrayElementStart(dst, field)
 	for i := range all {
 		dst = append(AppendIndex(append(dst, byte(bson.TypeEmbeddedDocument)), i), 0)
-		dst = append(dst, all[i].element.Value...)
+		dst = append(dst, all[i].value.Value...)
 	}
 	return FinishDocument(dst, inner), nil
 }

@@ -101,7 +101,7 @@ func AddNumbers(old, v bson.RawValue) (bson.RawValue, error) {
 		}
 		return DecimalValue(d), nil
 	case sum.Kind == DoubleNumber || addend.Kind == DoubleNumber:
-		return doubleValue(sum.double() + addend.double()), nil
+		return bson.RawValue{Type: bson.TypeDouble, Value: bsoncore.AppendDouble(nil, sum.double()+addend.double())}, nil
 	}
 	if addend.Int > 0 && sum.Int > math.MaxInt64-addend.Int || addend.Int < 0 && sum.Int < math.MinInt64-addend.Int {
 		return old, ErrTooLarge
@@ -120,10 +120,6 @@ func (n Number) double() float64 {
 // IntegerValue returns an int64.
 func IntegerValue(i int64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt64, Value: bsoncore.AppendInt64(nil, i)}
-}
-
-func doubleValue(f float64) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeDouble, Value: bsoncore.AppendDouble(nil, f)}
 }
 
 // DecimalValue returns a Decimal128.

@@ -55,19 +55,6 @@ func (d *Document) Update() bson.Raw {
 			unset = appendUnset(unset, string(name))
 		}
 	}
-	return updateDocument(set, unset, push)
-}
-
-// Updatable refuses top-level names that have another meaning in an update.
-func Updatable(name string) error {
-	if name == "" || name[0] == '$' || strings.Contains(name, ".") {
-		return fmt.Errorf("field %q is not a valid field name: it is empty, starts with $ or has a dot", name)
-	}
-	return nil
-}
-
-// updateDocument makes an update from the fields of each operator; nil if there are none.
-func updateDocument(set, unset, push []byte) bson.Raw {
 	if len(set)+len(unset)+len(push) == 0 {
 		return nil
 	}
@@ -76,6 +63,14 @@ func updateDocument(set, unset, push []byte) bson.Raw {
 	dst = appendOperator(dst, "$unset", unset)
 	dst = appendOperator(dst, "$push", push)
 	return FinishDocument(dst, start)
+}
+
+// Updatable refuses top-level names that have another meaning in an update.
+func Updatable(name string) error {
+	if name == "" || name[0] == '$' || strings.Contains(name, ".") {
+		return fmt.Errorf("field %q is not a valid field name: it is empty, starts with $ or has a dot", name)
+	}
+	return nil
 }
 
 func appendOperator(dst []byte, operator string, elements []byte) []byte {

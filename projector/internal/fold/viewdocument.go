@@ -226,22 +226,22 @@ type viewDocument struct {
 	// fields are elements of BSON, and taken the names of those that were added.
 	fields []byte
 	taken  map[string]bool
-	// embedded are the parts in each field of view.as, sorted by aggregate.
+	// embedded are the parts in each field of view.as, sorted by aggregate unless it is a list.
 	embedded map[string][]embeddedPart
-	// lists are the elements of those that are lists.
-	lists map[string][]listed
 	// totals are absent if no part adds to them.
 	totals map[string]bson.RawValue
 }
 
+// embeddedPart is a part, or an element of a list, which begins with the id of its aggregate. by is the
+// value by which the list is sorted; absent if it has none.
 type embeddedPart struct {
 	aggregateID string
-	value       bson.RawValue
+	value, by   bson.RawValue
 }
 
 // read takes a document apart. nil is a document without parts.
 func (v *View) read(document bson.Raw) (*viewDocument, error) {
-	d := &viewDocument{view: v, embedded: map[string][]embeddedPart{}, lists: map[string][]listed{}, totals: map[string]bson.RawValue{}}
+	d := &viewDocument{view: v, embedded: map[string][]embeddedPart{}, totals: map[string]bson.RawValue{}}
 	for name, value := range ReadFields(document).All() {
 		switch field := string(name); {
 		case field == model.FieldParts:
@@ -255,7 +255,7 @@ func (v *View) read(document bson.Raw) (*viewDocument, error) {
 				return d, errIncremental // somebody has changed it
 			}
 			for id, part := range ReadFields(value.Value).All() {
-				d.embedded[field] = append(d.embedded[field], embeddedPart{string(id), part})
+				d.embedded[field] = append(d.embedded[field], embeddedPart{aggregateID: string(id), value: part})
 			}
 		case v.HasTotal(field):
 			d.totals[field] = value
@@ -366,7 +366,7 @@ func (d *viewDocument) embed(field, aggregateID string, value bson.RawValue) err
 	case found:
 		parts = slices.Delete(parts, i, i+1)
 	case Present(value):
-		parts = slices.Insert(parts, i, embeddedPart{aggregateID, value})
+		parts = slices.Insert(parts, i, embeddedPart{aggregateID: aggregateID, value: value})
 	}
 	d.embedded[field] = parts
 	return nil
@@ -395,11 +395,7 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	for _, field := range d.view.As {
 		n += len(d.embedded[field])
 		for _, p := range d.embedded[field] {
-			size += len(p.aggregateID) + len(p.value.Value)
-		}
-		n += len(d.lists[field])
-		for _, l := range d.lists[field] {
-			size += len(l.element.Value)
+			size += len(p.value.Value)
 		}
 	}
 	if n > MaxEmbedded || size > MaxEmbeddedBytes {
@@ -410,7 +406,7 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	dst = append(dst, d.fields...)
 	for _, field := range d.view.As {
 		if order, list := d.view.Lists[field]; list {
-			if dst, err = appendList(dst, field, order, d.lists[field]); err != nil {
+			if dst, err = appendList(dst, field, order, d.embedded[field]); err != nil {
 				return nil, err
 			}
 			continue

@@ -16,7 +16,15 @@ import (
 // Begin implements [model.View].
 func (v *View) Begin(key string) model.ViewFold {
 	d, _ := v.read(nil)
-	return &viewFold{viewDocument: d, key: key, given: map[string]givenField{}, sums: map[string]sums{}, sets: map[string]map[string]bool{}}
+	f := &viewFold{viewDocument: d, key: key, given: map[string]givenField{}, sums: map[string]sums{}, sets: map[string]map[string]bool{}}
+	for _, t := range v.Totals {
+		if t.Kind.Adds() {
+			f.sums[t.Name] = sums{}
+		} else if t.Kind == TotalSet {
+			f.sets[t.Name] = map[string]bool{}
+		}
+	}
+	return f
 }
 
 // viewFold makes a document of all its parts.
@@ -50,32 +58,25 @@ func (f *viewFold) Add(p model.Part) error {
 		if err := f.embed(h.as, p.AggregateID, h.value); err != nil {
 			return err
 		}
-		if n := len(f.embedded[h.as]) + len(f.lists[h.as]); n > MaxEmbedded {
+		if len(f.embedded[h.as]) > MaxEmbedded {
 			return errTooManyParts
 		}
 	}
 	for _, t := range f.view.Totals {
 		added := h.values(t)
-		if t.Kind.Adds() {
-			if f.sums[t.Name] == nil {
-				f.sums[t.Name] = sums{}
-			}
+		switch {
+		case t.Kind.Adds():
 			if err := t.sum(f.sums[t.Name], added, 1); err != nil {
 				return fmt.Errorf("total %s: %w", t.Name, err)
 			}
-			continue
-		}
-		if t.Kind == TotalSet {
+		case t.Kind == TotalSet:
 			for _, v := range added {
-				if f.sets[t.Name] == nil {
-					f.sets[t.Name] = map[string]bool{}
-				}
 				f.sets[t.Name][string([]byte{byte(v.Type)})+string(v.Value)] = true
 			}
-			continue
-		}
-		if err := f.changeTotal(t, nil, added); err != nil {
-			return fmt.Errorf("total %s: the parts of the document have values without a common order, such as a text and a date: convert them, or leave some out with where", t.Name)
+		default:
+			if err := f.changeTotal(t, nil, added); err != nil {
+				return fmt.Errorf("total %s: the parts of the document have values without a common order, such as a text and a date: convert them, or leave some out with where", t.Name)
+			}
 		}
 	}
 	return nil
