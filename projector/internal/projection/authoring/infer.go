@@ -2,6 +2,7 @@ package authoring
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -154,10 +155,7 @@ func encodeYAML(root *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(root); err != nil {
-		return nil, fmt.Errorf("write YAML: %w", err)
-	}
-	if err := encoder.Close(); err != nil {
+	if err := cmp.Or(encoder.Encode(root), encoder.Close()); err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
 	return b.Bytes(), nil
@@ -189,11 +187,9 @@ func (s *shape) node() *yaml.Node {
 	}
 	n.Content = append(n.Content, scalar(keyword))
 	if s.types[bson.TypeNull] > 0 {
-		list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 		null := scalar("null")
 		null.Style = yaml.DoubleQuotedStyle
-		list.Content = append(list.Content, scalar(word), null)
-		n.Content = append(n.Content, list)
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Content: []*yaml.Node{scalar(word), null}})
 	} else {
 		n.Content = append(n.Content, scalar(word))
 	}
@@ -252,7 +248,9 @@ func (s *shape) word() (keyword, word string) {
 	return keyword, word
 }
 
-func mapping() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode} }
+func mapping(content ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Content: content}
+}
 
 // scalar returns a text node. The encoder quotes a text that would otherwise be read as
 // another type.

@@ -76,12 +76,10 @@ func (i *Inference) Starter(fileName string) (Starter, error) {
 	if _, err := projection.Parse(fileName, s.Projections); err != nil {
 		return Starter{}, fmt.Errorf("write a first file of projections for these events: %w", err)
 	}
-	tests := mapping()
 	file := scalar("projections")
 	file.HeadComment = `The tests of ` + fileName + `: run "projector test .". Each says which events are given, and
 which documents are expected. A document may have other fields, unless exact: true.`
-	tests.Content = append(tests.Content, file, scalar(fileName), scalar("tests"), cases)
-	s.Tests, err = encodeYAML(tests)
+	s.Tests, err = encodeYAML(mapping(file, scalar(fileName), scalar("tests"), cases))
 	return s, err
 }
 
@@ -196,10 +194,9 @@ func (s *shape) starterHandler(eventType string, timed bool) starterHandler {
 }
 
 func (p starterProjection) declaration() *yaml.Node {
-	n := mapping()
 	name := scalar(p.name)
 	name.LineComment = "names its watermarks, metrics and parked list; never change it"
-	n.Content = append(n.Content, scalar("name"), name, scalar("collection"), scalar(p.collection))
+	n := mapping(scalar("name"), name, scalar("collection"), scalar(p.collection))
 	if p.aggregateType != "" {
 		n.Content = append(n.Content, scalar("aggregateType"), scalar(p.aggregateType))
 	}
@@ -228,10 +225,8 @@ func printable(text string) string {
 }
 
 func (h starterHandler) node() *yaml.Node {
-	count, values := mapping(), mapping()
+	count, values := mapping(scalar(starterCount), scalar("1")), mapping(scalar(starterType), scalar("eventType"))
 	count.Style = yaml.FlowStyle
-	count.Content = append(count.Content, scalar(starterCount), scalar("1"))
-	values.Content = append(values.Content, scalar(starterType), scalar("eventType"))
 	if h.timed {
 		values.Content = append(values.Content, scalar(starterTime), scalar("timestamp"))
 	}
@@ -244,9 +239,7 @@ func (h starterHandler) node() *yaml.Node {
 		}
 		values.Content = append(values.Content, scalar(f.name), value)
 	}
-	n := mapping()
-	n.Content = append(n.Content, scalar("inc"), count, scalar("set"), values)
-	return n
+	return mapping(scalar("inc"), count, scalar("set"), values)
 }
 
 // test returns a test case with one event of each type.
@@ -254,8 +247,7 @@ func (p starterProjection) test() *yaml.Node {
 	given := &yaml.Node{Kind: yaml.SequenceNode}
 	document := map[string]*yaml.Node{}
 	for _, h := range p.handlers {
-		ev, payload := mapping(), mapping()
-		ev.Content = append(ev.Content, scalar("eventType"), scalar(h.eventType))
+		ev, payload := mapping(scalar("eventType"), scalar(h.eventType)), mapping()
 		for _, f := range h.fields {
 			if value := f.sample(); value != nil {
 				payload.Content = append(payload.Content, scalar(f.name), value)
@@ -267,21 +259,16 @@ func (p starterProjection) test() *yaml.Node {
 		}
 		given.Content = append(given.Content, ev)
 	}
-	expected := mapping()
-	expected.Content = append(expected.Content,
-		scalar(starterCount), yamlNumber(fmt.Sprint(len(p.handlers))), scalar(starterType), scalar(p.handlers[len(p.handlers)-1].eventType))
+	expected := mapping(
+		scalar(starterCount), tagged("!!int", fmt.Sprint(len(p.handlers))), scalar(starterType), scalar(p.handlers[len(p.handlers)-1].eventType))
 	for _, name := range slices.Sorted(maps.Keys(document)) {
 		expected.Content = append(expected.Content, scalar(name), document[name])
 	}
-	aggregate, documents := mapping(), mapping()
-	aggregate.Content = append(aggregate.Content, scalar("one"), expected)
-	documents.Content = append(documents.Content, scalar(p.name), aggregate)
-	n := mapping()
-	n.Content = append(n.Content, scalar("name"), scalar("events of "+p.name+" are counted, and their last values kept"), scalar("aggregateId"), scalar("one"))
+	n := mapping(scalar("name"), scalar("events of "+p.name+" are counted, and their last values kept"), scalar("aggregateId"), scalar("one"))
 	if p.aggregateType != "" {
 		n.Content = append(n.Content, scalar("aggregateType"), scalar(p.aggregateType))
 	}
-	n.Content = append(n.Content, scalar("given"), given, scalar("expect"), documents)
+	n.Content = append(n.Content, scalar("given"), given, scalar("expect"), mapping(scalar(p.name), mapping(scalar("one"), expected)))
 	return n
 }
 
@@ -292,22 +279,17 @@ func (f starterField) sample() *yaml.Node {
 	case "string":
 		return scalar("some " + f.name)
 	case "integer":
-		return yamlNumber("1")
+		return tagged("!!int", "1")
 	case "number":
-		return yamlNumber("1.5")
+		return tagged("!!float", "1.5")
 	case "boolean":
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"}
+		return tagged("!!bool", "true")
 	case "date":
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!timestamp", Value: "2026-01-31T12:00:00Z"}
+		return tagged("!!timestamp", "2026-01-31T12:00:00Z")
 	}
 	return nil
 }
 
-// yamlNumber returns a YAML node with a number.
-func yamlNumber(text string) *yaml.Node {
-	tag := "!!int"
-	if strings.Contains(text, ".") {
-		tag = "!!float"
-	}
+func tagged(tag, text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
 }
