@@ -34,26 +34,22 @@ type replacement struct {
 	name string
 	// apply computes the result. Neither operand is an error.
 	apply func(a, b ref.Val) ref.Val
-	// result returns the operator's result type for the common type t of its operands.
-	result func(t *types.Type) *types.Type
+	// compares is set if the result is a bool. Otherwise it has the common type of the operands.
+	compares bool
 	// whole is set if operands can be neither doubles nor Decimal128s.
 	whole bool
 }
 
-func sameType(t *types.Type) *types.Type { return t }
-
-func boolType(*types.Type) *types.Type { return types.BoolType }
-
 var replacements = []replacement{
-	{celop.Add, addValues, sameType, false},
-	{celop.Subtract, subtractValues, sameType, false},
-	{celop.Multiply, multiplyValues, sameType, false},
-	{celop.Divide, divideValues, sameType, false},
-	{celop.Modulo, moduloValues, sameType, true},
-	{celop.Less, comparison(celop.Less, func(c int) bool { return c < 0 }), boolType, false},
-	{celop.LessEquals, comparison(celop.LessEquals, func(c int) bool { return c <= 0 }), boolType, false},
-	{celop.Greater, comparison(celop.Greater, func(c int) bool { return c > 0 }), boolType, false},
-	{celop.GreaterEquals, comparison(celop.GreaterEquals, func(c int) bool { return c >= 0 }), boolType, false},
+	{celop.Add, addValues, false, false},
+	{celop.Subtract, subtractValues, false, false},
+	{celop.Multiply, multiplyValues, false, false},
+	{celop.Divide, divideValues, false, false},
+	{celop.Modulo, moduloValues, false, true},
+	{celop.Less, comparison(celop.Less, func(c int) bool { return c < 0 }), true, false},
+	{celop.LessEquals, comparison(celop.LessEquals, func(c int) bool { return c <= 0 }), true, false},
+	{celop.Greater, comparison(celop.Greater, func(c int) bool { return c > 0 }), true, false},
+	{celop.GreaterEquals, comparison(celop.GreaterEquals, func(c int) bool { return c >= 0 }), true, false},
 }
 
 // standardLibrary returns CEL's standard library with the replaced operators.
@@ -96,8 +92,11 @@ func (r replacement) declare() (*decls.FunctionDecl, error) {
 			if i != j && t == types.UintType {
 				t = types.IntType
 			}
+			if r.compares {
+				t = types.BoolType
+			}
 			id := fmt.Sprintf("penstock%s%s_%s", r.name, a.TypeName(), b.TypeName())
-			if err := addMissing(f, decls.Overload(id, []*types.Type{a, b}, r.result(t))); err != nil {
+			if err := addMissing(f, decls.Overload(id, []*types.Type{a, b}, t)); err != nil {
 				return nil, err
 			}
 		}

@@ -3,7 +3,6 @@ package projection
 import (
 	"strings"
 
-	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types/ref"
 )
@@ -30,11 +29,6 @@ func canLoop(checked *ast.AST) (loops bool) {
 		loops = loops || e.Kind() == ast.ComprehensionKind
 	}))
 	return loops
-}
-
-// limitCost counts and limits the cost of a program that can loop.
-func limitCost() []cel.ProgramOption {
-	return []cel.ProgramOption{cel.CostTracking(callCost{}), cel.CostLimit(costLimit)}
 }
 
 // callCost gives the cost of a call without a [bound] by the texts that it reads and writes. It implements

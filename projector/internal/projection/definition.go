@@ -217,9 +217,7 @@ func (h *handler) describe() map[string]any {
 		path := o.path.canonical()
 		if o.op == opUnset {
 			paths, _ := described[string(opUnset)].([]string)
-			paths = append(paths, path)
-			slices.Sort(paths)
-			described[string(opUnset)] = paths
+			described[string(opUnset)] = slices.Sorted(slices.Values(append(paths, path)))
 			continue
 		}
 		values, ok := described[string(o.op)].(map[string]any)

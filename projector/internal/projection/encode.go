@@ -34,7 +34,16 @@ const maxDepth = 90
 // byte for byte. Durations, types and functions cannot be encoded, nor can a value that is
 // larger than [fold.MaxState].
 func encodeValue(v ref.Val, m *meter) (bson.RawValue, error) {
-	return encoder{m}.value(v)
+	e := encoder{m}
+	e.charge(v)
+	if raw, ok := rawOf(v); ok {
+		return raw, checkCopy(raw, 0)
+	}
+	t, data, err := e.appendCharged(nil, v, 0)
+	if err == nil && len(data) > fold.MaxState {
+		err = fold.ErrOutgrown
+	}
+	return bson.RawValue{Type: t, Value: data}, err
 }
 
 // encoder encodes values at the expense of a meter. It charges each part of a value before
@@ -54,18 +63,6 @@ func (e encoder) charge(v ref.Val) {
 		n = v.bytes()
 	}
 	e.meter.spend(0, n)
-}
-
-func (e encoder) value(v ref.Val) (bson.RawValue, error) {
-	e.charge(v)
-	if raw, ok := rawOf(v); ok {
-		return raw, checkCopy(raw, 0)
-	}
-	t, data, err := e.appendCharged(nil, v, 0)
-	if err == nil && len(data) > fold.MaxState {
-		err = fold.ErrOutgrown
-	}
-	return bson.RawValue{Type: t, Value: data}, err
 }
 
 // rawOf returns a value that is copied byte for byte.

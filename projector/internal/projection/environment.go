@@ -46,12 +46,9 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Bindings(),
 		ext.TwoVarComprehensions(),
 		ext.Regex(),
+		jsonFunction(),
 	)
-	options = append(options, jsonFunction())
-	options = append(options, opaqueConversions()...)
-	options = append(options, timeFunctions()...)
-	options = append(options, collectionFunctions()...)
-	return cel.NewCustomEnv(append(options, numberFunctions()...)...)
+	return cel.NewCustomEnv(slices.Concat(options, opaqueConversions(), timeFunctions(), collectionFunctions(), numberFunctions())...)
 })
 
 // environment compiles the expressions of one event type. It is not safe for concurrent

@@ -82,7 +82,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
 	}
 	if canLoop(checked.NativeRep()) {
-		options = append(options, limitCost()...)
+		options = append(options, cel.CostTracking(callCost{}), cel.CostLimit(costLimit))
 	}
 	program, err := env.cel.Program(checked, options...)
 	if err != nil {

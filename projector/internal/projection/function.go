@@ -22,10 +22,15 @@ type function struct {
 	// refuse returns an error for a second argument with which equal events could have different
 	// results.
 	refuse func(b ref.Val) error
-	// check returns errors for constant arguments with which the function would always fail. An
+	// texts return errors for constant texts with which the function would always fail.
+	texts texts
+	// check does so for all arguments together, and returns the position of the one that is wrong. An
 	// argument that is not constant is nil.
-	check func(arguments []ref.Val) []error
+	check func(arguments []ref.Val) (int, error)
 }
+
+// texts are checks of texts, by the position of the argument.
+type texts map[int]func(text string) error
 
 // mapInsert is the function with which transformMap and transformMapEntry build a map.
 const mapInsert = "cel.@mapInsert"
@@ -52,23 +57,13 @@ var functionTable = func() map[string]function {
 		"math.@max":             {bound: listed, compute: func(_ *meter, a ...ref.Val) ref.Val { return extremeOf("math.@max", 1, a) }},
 		"math.@min":             {bound: listed, compute: func(_ *meter, a ...ref.Val) ref.Val { return extremeOf("math.@min", -1, a) }},
 
-		"plus": {check: func(a []ref.Val) []error {
-			return []error{nil, checkText(a, 1, func(unit string) error { _, err := plus(epoch, 0, unit, epoch.Location()); return err }), checkText(a, 2, checkZone)}
-		}},
-		"startOf": {check: func(a []ref.Val) []error {
-			return []error{checkText(a, 0, func(unit string) error { _, err := startOf(epoch, unit, epoch.Location()); return err }), checkText(a, 1, checkZone)}
-		}},
-		"strftime": {check: func(a []ref.Val) []error {
-			return []error{checkText(a, 0, func(format string) error { _, err := strftime(epoch, format); return err }), checkText(a, 1, checkZone)}
-		}},
-		"total":       {check: func(a []ref.Val) []error { return []error{checkText(a, 0, checkLength)} }},
-		"duration":    {check: checkDuration},
-		"math.round":  {check: func(a []ref.Val) []error { return []error{nil, nil, checkText(a, 2, fold.CheckRounding)} }},
-		"math.divide": {check: func(a []ref.Val) []error { return []error{nil, nil, nil, checkText(a, 3, fold.CheckRounding)} }},
-		"uuid":        {check: func(a []ref.Val) []error { return []error{nil, checkText(a, 1, checkOrder)} }},
-		"decimal": {check: func(a []ref.Val) []error {
-			return []error{checkText(a, 0, func(text string) error { _, err := fold.ParseDecimal(text); return err })}
-		}},
+		"plus":     {texts: texts{1: func(unit string) error { _, err := plus(epoch, 0, unit, epoch.Location()); return err }, 2: checkZone}},
+		"startOf":  {texts: texts{0: func(unit string) error { _, err := startOf(epoch, unit, epoch.Location()); return err }, 1: checkZone}},
+		"strftime": {texts: texts{0: func(format string) error { _, err := strftime(epoch, format); return err }, 1: checkZone}},
+		"total":    {texts: texts{0: checkLength}}, "duration": {check: checkDuration},
+		"math.round": {texts: texts{2: fold.CheckRounding}}, "math.divide": {texts: texts{3: fold.CheckRounding}},
+		"uuid":    {texts: texts{1: checkOrder}},
+		"decimal": {texts: texts{0: func(text string) error { _, err := fold.ParseDecimal(text); return err }}},
 	}
 	for _, name := range []string{"sets.contains", "sets.equivalent", "sets.intersects", "hasAll", "hasAny", "hasOnly", "hasExactly"} {
 		table[name] = function{bound: paired}
@@ -119,21 +114,22 @@ func refuseKeysThatPrintAlike(arguments ref.Val) error {
 	return nil
 }
 
-func checkDuration(a []ref.Val) []error {
+func checkDuration(a []ref.Val) (int, error) {
 	if len(a) == 1 {
-		return []error{checkText(a, 0, func(text string) error {
-			if types.IsError(types.String(text).ConvertToType(types.DurationType)) {
-				return errDurationText
-			}
-			return nil
-		})}
+		if text, ok := a[0].(types.String); ok && types.IsError(text.ConvertToType(types.DurationType)) {
+			return 0, errDurationText
+		}
+		return 0, nil
 	}
-	unit := checkText(a, 1, checkLength)
-	if text, ok := a[1].(types.String); ok && unit == nil && a[0] != nil {
-		_, err := durationOf(a[0], string(text))
-		return []error{err}
+	unit, ok := a[1].(types.String)
+	if !ok {
+		return 0, nil
 	}
-	return []error{nil, unit}
+	if err := checkLength(string(unit)); err != nil || a[0] == nil {
+		return 1, err
+	}
+	_, err := durationOf(a[0], string(unit))
+	return 0, err
 }
 
 var errDurationText = errors.New("the duration is not valid: write duration('36h30m'), with the units h, m, s and ms, or duration(3, 'days')")
@@ -146,18 +142,6 @@ func checkZone(name string) error {
 func checkLength(unit string) error {
 	_, err := lengthOf(unit)
 	return err
-}
-
-// checkText checks an argument if there is one and it is a constant text.
-func checkText(arguments []ref.Val, i int, check func(text string) error) error {
-	if i >= len(arguments) {
-		return nil
-	}
-	text, ok := arguments[i].(types.String)
-	if !ok {
-		return nil
-	}
-	return check(string(text))
 }
 
 // literalValidator checks constant arguments. CEL's own validator of durations evaluates a call
@@ -174,20 +158,24 @@ func (literalValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, checked *ast
 			return
 		}
 		call := e.AsCall()
-		check := functionTable[call.FunctionName()].check
-		if check == nil {
-			return
-		}
-		arguments := make([]ref.Val, len(call.Args()))
-		for i, argument := range call.Args() {
-			if argument.Kind() == ast.LiteralKind {
-				arguments[i] = argument.AsLiteral()
-			}
-		}
-		for i, err := range check(arguments) {
+		f := functionTable[call.FunctionName()]
+		report := func(i int, err error) {
 			if err != nil {
 				issues.ReportErrorAtID(call.Args()[i].ID(), "%s", err.Error())
 			}
+		}
+		arguments := make([]ref.Val, len(call.Args()))
+		for i, argument := range call.Args() {
+			if argument.Kind() != ast.LiteralKind {
+				continue
+			}
+			arguments[i] = argument.AsLiteral()
+			if text, ok := arguments[i].(types.String); ok && f.texts[i] != nil {
+				report(i, f.texts[i](string(text)))
+			}
+		}
+		if f.check != nil {
+			report(f.check(arguments))
 		}
 	}))
 }

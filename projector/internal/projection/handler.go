@@ -192,11 +192,9 @@ func (h *handler) resolve(s *scope) ([]fieldPath, error) {
 // choose returns the first rule that holds; nil if none does.
 func choose(rules []*handler, s *scope) (*handler, error) {
 	for _, h := range rules {
-		holds, err := h.holds(s)
-		if err != nil {
+		if holds, err := h.holds(s); err != nil {
 			return nil, err
-		}
-		if holds {
+		} else if holds {
 			return h, nil
 		}
 	}

@@ -225,9 +225,7 @@ func roundTo(v ref.Val, arguments []ref.Val) ref.Val {
 	return types.Double(f)
 }
 
-var (
-	errNotFinite = errors.New("NaN and infinities cannot be divided to a number of places")
-)
+var errNotFinite = errors.New("NaN and infinities cannot be divided to a number of places")
 
 // divideTo divides two numbers exactly and rounds once.
 func divideTo(a, b ref.Val, arguments []ref.Val) ref.Val {

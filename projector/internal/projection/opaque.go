@@ -85,9 +85,7 @@ func (o opaque) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", o.Type(), t)
 }
 
-func (o opaque) ConvertToNative(t reflect.Type) (any, error) {
-	return nil, noNative(o, t)
-}
+func (o opaque) ConvertToNative(t reflect.Type) (any, error) { return nil, noNative(o, t) }
 
 // Value returns the BSON value itself.
 func (o opaque) Value() any { return o.raw }
@@ -145,19 +143,15 @@ func checkOrder(representation string) error {
 // opaqueConversions declares uuid(), string() for ObjectIds, UUIDs and decimals, and double() and int()
 // for decimals.
 func opaqueConversions() []cel.EnvOption {
-	convert := func(to ref.Type) cel.OverloadOpt {
-		return cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(to) })
+	from := func(id string, from, to *cel.Type) cel.FunctionOpt {
+		return cel.Overload(id, []*cel.Type{from}, to, cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(to) }))
 	}
 	return []cel.EnvOption{
 		cel.Function("uuid",
 			cel.Overload("penstock_uuid", []*cel.Type{cel.DynType, cel.StringType}, typeUUID, cel.BinaryBinding(readUUID))),
-		cel.Function("string",
-			cel.Overload("objectid_to_string", []*cel.Type{typeObjectID}, cel.StringType, convert(types.StringType)),
-			cel.Overload("uuid_to_string", []*cel.Type{typeUUID}, cel.StringType, convert(types.StringType)),
-			cel.Overload("decimal128_to_string", []*cel.Type{typeDecimal128}, cel.StringType, convert(types.StringType))),
-		cel.Function("int",
-			cel.Overload("decimal128_to_int", []*cel.Type{typeDecimal128}, cel.IntType, convert(types.IntType))),
-		cel.Function("double",
-			cel.Overload("decimal128_to_double", []*cel.Type{typeDecimal128}, cel.DoubleType, convert(types.DoubleType))),
+		cel.Function("string", from("objectid_to_string", typeObjectID, cel.StringType), from("uuid_to_string", typeUUID, cel.StringType),
+			from("decimal128_to_string", typeDecimal128, cel.StringType)),
+		cel.Function("int", from("decimal128_to_int", typeDecimal128, cel.IntType)),
+		cel.Function("double", from("decimal128_to_double", typeDecimal128, cel.DoubleType)),
 	}
 }

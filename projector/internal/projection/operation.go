@@ -189,10 +189,7 @@ func pull(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
 }
 
 func addToSet(old, v bson.RawValue, m *meter) (bson.RawValue, error) {
-	if !fold.Present(old) {
-		return fold.ArrayOf(old, []bson.RawValue{v}), nil
-	}
-	if old.Type != bson.TypeArray {
+	if fold.Present(old) && old.Type != bson.TypeArray {
 		return old, errNotArray(old)
 	}
 	for _, element := range m.fields(old.Value).all() {

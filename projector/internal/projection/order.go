@@ -134,17 +134,17 @@ func hashedKeys(checked *ast.AST) interpreter.InterpretableDecoratorV2 {
 			}
 		}
 	}))
+	hashing := replacing(keys, func(frame *interpreter.ExecutionFrame, v ref.Val) ref.Val {
+		if textSize(v) > smallText {
+			meterOf(frame).hashed(v)
+		}
+		return v
+	})
 	return func(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-		if !keys[node.ID()] || constant(node) {
+		if constant(node) {
 			return node, nil
 		}
-		return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
-			v := node.Exec(frame)
-			if textSize(v) > smallText {
-				meterOf(frame).hashed(v)
-			}
-			return v
-		}}, nil
+		return hashing(node)
 	}
 }
 
@@ -158,19 +158,23 @@ func orderedRanges(checked *ast.AST) interpreter.InterpretableDecoratorV2 {
 			}
 		}
 	}))
+	return replacing(ranges, func(frame *interpreter.ExecutionFrame, v ref.Val) ref.Val {
+		switch m := v.(type) {
+		case *documentValue, *eventVariable, *stateView:
+			return v
+		case traits.Mapper:
+			return &orderedMap{m, sortedEntries(m, meterOf(frame))}
+		}
+		return v
+	})
+}
+
+// replacing replaces the values of nodes in a program's plan.
+func replacing(nodes map[int64]bool, value func(frame *interpreter.ExecutionFrame, v ref.Val) ref.Val) interpreter.InterpretableDecoratorV2 {
 	return func(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-		if !ranges[node.ID()] {
+		if !nodes[node.ID()] {
 			return node, nil
 		}
-		return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
-			v := node.Exec(frame)
-			switch m := v.(type) {
-			case *documentValue, *eventVariable, *stateView:
-				return v
-			case traits.Mapper:
-				return &orderedMap{m, sortedEntries(m, meterOf(frame))}
-			}
-			return v
-		}}, nil
+		return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val { return value(frame, node.Exec(frame)) }}, nil
 	}
 }

@@ -149,8 +149,8 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// maxName bounds the name of a projection, which is part of labels and keys.
-const maxName = 64
+// validName bounds the name of a projection, which is part of labels and keys.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // checkName checks that a projection's name can be a metric's label, part of a log and a
 // command-line argument.
@@ -160,12 +160,8 @@ func checkName(name string) error {
 		return errors.New("the projection has no name")
 	case strings.HasPrefix(name, "."), name == "system", strings.HasPrefix(name, "system."):
 		return fmt.Errorf("name %q is not valid: collections begin with it while they are built, and MongoDB has no collection whose name begins with a dot or \"system.\"", name)
-	}
-	for _, r := range name {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r)
-		if !letter || len(name) > maxName {
-			return fmt.Errorf("name %q is not valid: use 1 to %d letters, digits, dots, - and _", name, maxName)
-		}
+	case !validName.MatchString(name):
+		return fmt.Errorf("name %q is not valid: use 1 to 64 letters, digits, dots, - and _", name)
 	}
 	return nil
 }

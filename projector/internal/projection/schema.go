@@ -132,7 +132,11 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 	}
 	slices.Sort(s.words)
 	s.words = slices.Compact(s.words)
-	object, array := p.object(s, keys, depth), p.array(s, keys, depth)
+	object, array := p.object(s, keys, depth), types.NewListType(types.DynType)
+	if e, ok := keys["items"]; ok {
+		s.element = p.schema(e.value, s.name+"[]", depth+1)
+		array = types.NewListType(s.element.celType)
+	}
 	switch {
 	case len(words) != 1:
 		// The value can have several types, or any.
@@ -220,15 +224,6 @@ func (p place) required(s *schema, e entry) {
 			p.problem(n, "required names %s, which properties does not have", n.Value)
 		}
 	}
-}
-
-func (p place) array(s *schema, keys map[string]entry, depth int) *types.Type {
-	e, ok := keys["items"]
-	if !ok {
-		return types.NewListType(types.DynType)
-	}
-	s.element = p.schema(e.value, s.name+"[]", depth+1)
-	return types.NewListType(s.element.celType)
 }
 
 // orNull returns the nullable variant of a type. CEL has one only for simple types; for

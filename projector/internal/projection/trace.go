@@ -58,15 +58,16 @@ func (a *Accumulator) Trace(ev *event.Event) (Trace, *Error) {
 
 // ignores says why the projection has nothing to do with an event; empty if it has.
 func (p *Projection) ignores(ev *event.Event) string {
+	has := "the aggregate type is " + ev.AggregateType
 	switch {
 	case p.Handles(ev):
 		return ""
 	case p.Concerns(ev):
 		return "the projection has no handler for the event type"
 	case ev.AggregateType == "":
-		return "the event has no aggregate type, and the projection takes " + strings.Join(p.AggregateTypes(), ", ")
+		has = "the event has no aggregate type"
 	}
-	return fmt.Sprintf("the aggregate type is %s, and the projection takes %s", ev.AggregateType, strings.Join(p.AggregateTypes(), ", "))
+	return has + ", and the projection takes " + strings.Join(p.AggregateTypes(), ", ")
 }
 
 // noRule says why none of the rules for an event applied it. eventType is the event's type

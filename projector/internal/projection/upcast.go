@@ -65,14 +65,12 @@ func (u *upcast) apply(s *scope) error {
 	s.doing = &u.doing
 	if u.when != nil {
 		v, err := u.eval(s, wordWhen, u.when)
-		if err != nil {
-			return err
+		holds, ok := v.(types.Bool)
+		if err == nil && !ok {
+			err = fmt.Errorf("when: %s: %w", u.when.source, errNotBool)
 		}
-		if holds, ok := v.(types.Bool); !ok || !bool(holds) {
-			if !ok {
-				return fmt.Errorf("when: %s: %w", u.when.source, errNotBool)
-			}
-			return nil
+		if err != nil || !bool(holds) {
+			return err
 		}
 	}
 	if u.payload != nil {
@@ -104,10 +102,10 @@ func (u *upcast) eval(s *scope, word string, x *expression) (ref.Val, error) {
 		s.trace.note(u.doing.String()+" "+word, x, s, v, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", word, x.source, err)
+		err = fmt.Errorf("%s: %s: %w", word, x.source, err)
 	}
-	if !ok {
-		return nil, nil
+	if err != nil || !ok {
+		return nil, err
 	}
 	return v, nil
 }
@@ -201,12 +199,9 @@ func (u upcasts) leaves(eventType string) bool {
 
 // of returns the upcasts that a projection sees.
 func (u upcasts) of(on handlers) upcasts {
-	var seen upcasts
+	seen := upcasts{}
 	for eventType, steps := range u {
 		if u.leads(eventType, func(t string) bool { return on[t] != nil }) {
-			if seen == nil {
-				seen = upcasts{}
-			}
 			seen[eventType] = steps
 		}
 	}

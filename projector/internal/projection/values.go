@@ -371,9 +371,7 @@ func (a *arrayValue) Equal(other ref.Val) ref.Val {
 
 func (a *arrayValue) ConvertToType(t ref.Type) ref.Val { return a.elements().ConvertToType(t) }
 
-func (a *arrayValue) ConvertToNative(t reflect.Type) (any, error) {
-	return nil, noNative(a, t)
-}
+func (a *arrayValue) ConvertToNative(t reflect.Type) (any, error) { return nil, noNative(a, t) }
 
 // elementIterator reads the elements of an array one by one.
 type elementIterator struct {

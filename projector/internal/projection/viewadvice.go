@@ -85,19 +85,19 @@ func (p *Projection) Form() []string {
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s: %s", what, s.aggregateType, shown))
 	}
-	cheap, dear := "", ""
-	for _, t := range p.view.Totals {
-		if t.Kind.Adds() {
-			cheap += ", " + t.String()
-		} else {
-			dear += ", " + t.String()
+	for _, group := range []struct {
+		adds bool
+		says string
+	}{{true, "computed from the changed part alone"}, {false, "when the value of a part goes, all parts of the document are read"}} {
+		var totals []string
+		for _, t := range p.view.Totals {
+			if t.Kind.Adds() == group.adds {
+				totals = append(totals, t.String())
+			}
 		}
-	}
-	if cheap != "" {
-		lines = append(lines, cheap[2:]+": computed from the changed part alone")
-	}
-	if dear != "" {
-		lines = append(lines, dear[2:]+": when the value of a part goes, all parts of the document are read")
+		if len(totals) > 0 {
+			lines = append(lines, strings.Join(totals, ", ")+": "+group.says)
+		}
 	}
 	return lines
 }

@@ -2,6 +2,7 @@ package projection
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,10 +19,6 @@ const (
 	wordWhen   = "when"
 	wordDelete = "delete"
 )
-
-// operators are the operators that take a mapping of paths to expressions. unset takes
-// only paths.
-var operators = []operator{opSet, opInc, opPush, opPull, opAddToSet, opMin, opMax}
 
 // vocabulary lists all words, in the order of the documentation.
 var vocabulary = []string{wordWhen, "set", "unset", "inc", "push", "pull", "addToSet", "min", "max", wordDelete}
@@ -124,7 +121,7 @@ func (p place) handler(e entry) *handler {
 			}
 		case e.key == string(opUnset):
 			h.operations = append(h.operations, at.unset(e.value)...)
-		case slices.Contains(operators, operator(e.key)):
+		case slices.Contains(vocabulary, e.key):
 			h.operations = append(h.operations, at.operations(operator(e.key), e.value)...)
 		default:
 			p.problem(e.node, "unknown word %s%s; the vocabulary is %s", e.key, similar.Meant(e.key, vocabulary), strings.Join(vocabulary, ", "))
@@ -286,7 +283,7 @@ func (p place) compiled(node *yaml.Node, env *environment, want resultKind) *exp
 				problem.Line += i.line
 			}
 		}
-		if isWord(node.Value) && strings.HasPrefix(i.message, "undeclared") && !strings.Contains(i.message, "did you mean") {
+		if aName.MatchString(node.Value) && strings.HasPrefix(i.message, "undeclared") && !strings.Contains(i.message, "did you mean") {
 			problem.Message += fmt.Sprintf(" (a text stands in quotes of its own: \"'%s'\")", node.Value)
 		}
 		p.report(problem)
@@ -295,14 +292,5 @@ func (p place) compiled(node *yaml.Node, env *environment, want resultKind) *exp
 	return x
 }
 
-// isWord reports whether an expression is a single name, which is probably a text without
-// quotes.
-func isWord(source string) bool {
-	for i, r := range source {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return source != ""
-}
+// aName matches an expression that is a single name, which is probably a text without quotes.
+var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
