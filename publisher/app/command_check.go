@@ -57,15 +57,20 @@ func (k check) events(ctx context.Context) {
 	defer cancel()
 	history := eventstore.NewReader(k.stores.events, k.config.EventFields(), k.p.logger)
 	if k.Index(ctx, history, k.stores.events.Database().Name()) {
-		k.sample(ctx)
+		k.sample(ctx, history)
 	}
 	k.stream(ctx, history)
 }
 
 // sample checks a sample of events against the contract.
-func (k check) sample(ctx context.Context) {
+func (k check) sample(ctx context.Context, history *eventstore.Reader) {
 	const what = "event store, events"
-	counts, err := k.stores.sample(k.config).Read(ctx)
+	sample := k.stores.sample(k.config)
+	var counts term.Counts
+	var err error
+	if sample.IDs, err = history.LearnIDs(ctx); err == nil {
+		counts, err = sample.Read(ctx)
+	}
 	err = mongox.Explain(ctx, err)
 	problem, remedy, found := noPayload(counts, k.config.EventFields())
 	switch {

@@ -46,6 +46,7 @@ func TestCheckSaysWhatTheSampleHas(t *testing.T) {
 		"empty store":           {nil, "payload", "ok       event store, events: the store has no event yet"},
 		"unreadable event":      {bson.A{stored, stored[:1]}, "payload", "warning  event store, events: 1 of a sample of 2 break the contract"},
 		"one event":             {bson.A{stored}, "payload", "ok       event store, events: a sample of 1 keeps the contract"},
+		"ids of two types":      {bson.A{stored, append(bson.D{{Key: "aggregateId", Value: 7}}, stored[1:]...)}, "payload", "the ids of this event store are of type string"},
 		"wrong field":           {bson.A{stored}, "paylod", `warning  event store, events: no event of a sample of 1 has a payload in the field "paylod"`},
 		"one event has no data": {bson.A{stored, stored[:3]}, "payload", "ok       event store, events: a sample of 2 keeps the contract"},
 	} {
@@ -61,7 +62,7 @@ func TestCheckSaysWhatTheSampleHas(t *testing.T) {
 			c := config.Config{Fields: event.DefaultFields()}
 			c.Fields.Payload, c.Stream.Name = test.payload, "events"
 			var r preflight.Report
-			check{Report: &r, config: c, stores: s}.sample(t.Context())
+			check{Report: &r, config: c, stores: s}.sample(t.Context(), eventstore.NewReader(s.events, c.EventFields(), zerolog.Nop()))
 			var out bytes.Buffer
 			if err := r.Print(&out, preflight.Flags{}); err != nil || !strings.Contains(out.String(), test.want) {
 				t.Errorf("%v, not with %q\n%s", err, test.want, &out)

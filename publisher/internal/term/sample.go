@@ -43,6 +43,8 @@ const (
 type Sample struct {
 	Events *mongo.Collection
 	Fields event.Fields
+	// IDs, if it is set, is the type that the ids of aggregates must have.
+	IDs event.IDKind
 	// Known reports which of the documents with these _ids are in the quarantine.
 	Known func(ctx context.Context, ids []bson.RawValue) ([]bool, error)
 }
@@ -60,6 +62,7 @@ type Counts struct {
 // there are three of them or more and none can be read. Other errors come from the requests.
 func (s Sample) Read(ctx context.Context) (Counts, error) {
 	reader := event.NewReader(s.Fields)
+	reader.Only(s.IDs)
 	explain := func(err error) error {
 		return fmt.Errorf("read a sample of %s.%s: %w", s.Events.Database().Name(), s.Events.Name(), err)
 	}
