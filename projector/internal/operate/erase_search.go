@@ -52,8 +52,12 @@ var unreached = []string{
 
 func (c *eraseCommand) print(e *Environment, places []foundIn) error {
 	result := erased{Places: places, Unreached: unreached}
+	var before int64
+	parks := false
 	for _, p := range places {
 		result.Left += p.After - p.Kept
+		before += p.Before
+		parks = parks || p.After > p.Before && strings.HasSuffix(p.Place, "."+park.CollectionName)
 	}
 	var err error
 	if c.JSON() {
@@ -71,10 +75,16 @@ func (c *eraseCommand) print(e *Environment, places []foundIn) error {
 		if result.Left > 0 {
 			text = fmt.Sprintf("%d are left: repeat the command, and remove by hand what stays\n", result.Left)
 		}
+		if before == 0 {
+			text = "no place that the command searches had this id: is it written as in the event store?\n"
+		}
+		if parks {
+			text += "the aggregate is parked, because a projection does not accept the masked events: \"projector parked list\" says why\n"
+		}
 		text += "not searched: " + strings.Join(unreached, "; ") + "\n"
 		err = errors.Join(err, e.print("result", text))
 	}
-	if err == nil && result.Left > 0 {
+	if err == nil && (result.Left > 0 || before == 0) {
 		err = cli.ErrFindings
 	}
 	return err

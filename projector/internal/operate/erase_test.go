@@ -412,6 +412,25 @@ func TestEraseParksAtAnEventThatCannotBeFolded(t *testing.T) {
 	}
 }
 
+func TestEraseSaysThatNothingWasFoundOrThatTheAggregateIsParked(t *testing.T) {
+	t.Parallel()
+	e, _, out := emptyState(t)
+	for _, test := range []struct {
+		in   foundIn
+		says string
+		err  error
+	}{
+		{foundIn{Place: "state.watermarks", After: 1, Kept: 1}, "no place that the command searches had this id", cli.ErrFindings},
+		{foundIn{Place: "state.parked", Before: 1, After: 2, Kept: 2}, "the aggregate is parked, because", nil},
+		{foundIn{Place: "state.parked", Before: 1, After: 1, Kept: 1}, "nothing is left", nil},
+	} {
+		out.Reset()
+		if err := new(eraseCommand).print(e, []foundIn{test.in}); !errors.Is(err, test.err) || !strings.Contains(out.String(), test.says) {
+			t.Errorf("%+v: %v\n%s", test.in, err, out)
+		}
+	}
+}
+
 func TestEraseMasksElementsOfArrays(t *testing.T) {
 	t.Parallel()
 	w := newPeople(t, "person-1", "person-1")
