@@ -44,6 +44,11 @@ func (e *Environment) foldables(ctx context.Context, names []string) ([]foldable
 		if err != nil {
 			return nil, err
 		}
+		for _, name := range names {
+			if _, err := (projectionName{name}).among(found, s); err != nil {
+				return nil, err
+			}
+		}
 		if all, err = e.liveFoldables(found, names); err != nil {
 			return nil, err
 		}

@@ -213,6 +213,11 @@ func (n projectionName) entry(ctx context.Context, s *stored) (*catalog.Entry, e
 	if err != nil {
 		return nil, err
 	}
+	return n.among(found, s)
+}
+
+// among finds the projection's entry.
+func (n projectionName) among(found map[string]*catalog.Entry, s *stored) (*catalog.Entry, error) {
 	if e := found[n.Name]; e != nil {
 		return e, e.Unreadable
 	}
