@@ -28,7 +28,7 @@ help: ## Show this list
 
 .PHONY: demo
 demo: build ## Run events through the whole pipeline, kill its leader, change a projection, erase a person (STAY=yes to keep it up)
-	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(STAY),--stay --logs $(BIN)/demo)
+	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(filter yes,$(STAY)),--stay --logs $(BIN)/demo)
 
 .PHONY: build
 build: ## Build the services, the sandbox and the stand-ins into bin/
@@ -50,7 +50,7 @@ CORES := $(or $(shell grep -c ^processor /proc/cpuinfo 2>/dev/null),2)
 AT_ONCE = -p $(shell echo $$((2 * $(CORES))))
 WIDE    = $(AT_ONCE) -parallel $(shell echo $$((4 * $(CORES))))
 # A bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
-VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=$(if $(RACES),1,0) go test $(if $(RACES),-race) -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
+VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=$(if $(filter yes,$(RACES)),1,0) go test $(if $(filter yes,$(RACES)),-race) -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
 
 # make test-all runs the recipe of make test with these other values: so each test runs once.
 SHORT_TESTS    = -short
