@@ -29,7 +29,7 @@ type commands struct {
 	Init        initCommand         `cmd:"" help:"Write a first file of projections, with the types of the events and with tests, from a sample of the event store. It overwrites nothing."`
 	Explain     explainCommand      `cmd:"" help:"Explain a read model, event by event: which handler and which expressions ran on which values, what changed, and why an event was left out or parks the aggregate."`
 	Diff        diffCommand         `cmd:"" help:"Show what changed definitions would do to real aggregates: documents that differ, aggregates that would be parked, and what a rollout starts. It writes nothing. Exits with status 1 if anything would differ."`
-	Status      statusCommand       `cmd:"" help:"Show what the projectors do, on one screen: pods, projections with their generations, jobs, parked aggregates, dead letters, and the time up to which the read models are verified. Exits with status 1 if no projector runs."`
+	Status      statusCommand       `cmd:"" help:"Show what the projectors do, on one screen: pods, projections with their generations, jobs, parked aggregates, dead letters, and the time up to which a sweep has found the read models complete. Exits with status 1 if no projector runs."`
 	Projections projectionsCommands `cmd:"" help:"List projections with their generations, rebuild and drop them."`
 	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
 	Deadletters deadlettersCommands `cmd:"" help:"List and discard the dead letters of the subscription."`

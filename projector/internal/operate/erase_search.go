@@ -73,7 +73,7 @@ func (c *eraseCommand) print(e *Environment, places []foundIn) error {
 		})
 		text := "nothing is left in the places that the command searches\n"
 		if result.Left > 0 {
-			text = fmt.Sprintf("%d are left: repeat the command, and remove by hand what stays\n", result.Left)
+			text = fmt.Sprintf("%d left: repeat the command, and remove by hand what stays\n", result.Left)
 		}
 		if before == 0 {
 			text = "no place that the command searches had this id: is it written as in the event store?\n"
