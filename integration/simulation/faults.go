@@ -66,6 +66,10 @@ const lostRequests = "lose requests"
 // process has crashed and its successor has written.
 const lateness = "write late"
 
+// firstTerm is the kind of fault in which the first term of a stream that starts now ends before an
+// event is acknowledged.
+const firstTerm = "end the first term"
+
 // The ways of [lateness] that concern the read models of the ledger, and the watermarks of
 // aggregates without a read model.
 const lateToLedger, lateToWatermarks = 1, 2
@@ -308,6 +312,19 @@ var faultKinds = map[string]faultKind{
 	correction: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		if w.correct(ctx, f.Way%2 == 0) {
 			w.bringBack(ctx)
+		}
+	}},
+	firstTerm: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
+		w.bus.Throttle(20 * time.Second)
+		for w.history.following().IsZero() && ctx.Err() == nil {
+			wait(ctx, 20*time.Millisecond)
+		}
+		wait(ctx, f.For)
+		for _, p := range w.publishers {
+			w.crash(p, f.Way%2 == 0)
+		}
+		for _, p := range w.publishers {
+			w.start(p)
 		}
 	}},
 	erasure:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},

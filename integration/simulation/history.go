@@ -22,6 +22,8 @@ type History struct {
 	terms []term
 	// deleted are the times at which the lease was deleted.
 	deleted []time.Time
+	// followed is when a publisher began to follow the change stream for the first time.
+	followed time.Time
 	// beside is the history of the second pipeline; nil if there is none.
 	beside *History
 }
@@ -89,6 +91,14 @@ func (h *History) leads() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.terms, func(t term) bool { return t.ended.IsZero() })
+}
+
+// following returns when a publisher began to follow the change stream for the first time; zero if
+// none has.
+func (h *History) following() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.followed
 }
 
 // leaseDuration is the publishers' default. It is how long an instance may lead at most
@@ -175,6 +185,10 @@ func (l *logWriter) Write(b []byte) (int, error) {
 	case "term ended":
 		l.history.mu.Lock()
 		l.history.endTerm(l.who)
+		l.history.mu.Unlock()
+	case "following the change stream":
+		l.history.mu.Lock()
+		l.history.followed = cmp.Or(l.history.followed, time.Now())
 		l.history.mu.Unlock()
 	}
 	level, _ := fields["level"].(string)

@@ -266,6 +266,9 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	// MongoDB's is far ahead, only reconciliation finds those that are the last of an aggregate.
 	p.Now = rand.New(rand.NewPCG(seed, 0x6e6f77)).IntN(5) == 0 && (p.Reconcile || p.ClockOffset < time.Minute) &&
 		!slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == stateRestoration })
+	if r := rand.New(rand.NewPCG(seed, 0x6669727374)); p.Now && r.IntN(2) == 0 {
+		p.Faults = append(p.Faults, Fault{For: time.Duration(r.Int64N(int64(5 * time.Second))), Kind: firstTerm, Way: r.IntN(2)})
+	}
 	drawIntrusions(p)
 	drawAmbushes(p)
 	return p

@@ -232,7 +232,8 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 
 // checkReaders returns what a reader must never see. A read model may go back in one case: a
 // projector has written an event to the live generation, and was killed before it wrote it to the
-// next one, which was promoted before the message was delivered again.
+// next one, which was promoted before the message was delivered again. An erased aggregate is folded
+// again, and its messages can be late.
 func checkReaders(_ context.Context, o *outcome) ([]string, error) {
 	findings := o.watched.findings
 	for _, r := range o.watched.regressions {

@@ -522,11 +522,13 @@ func (w *World) skipping(move func()) {
 	w.skips = append(w.skips, skip{before.ClusterTime, time.Now(), time.Unix(int64(after.ClusterTime.T), 0)})
 }
 
-// begins notes where the stream begins if the plan says Now.
+// begins notes where the stream begins if the plan says Now: what is written since the first publisher
+// follows the change stream must be published.
 func (w *World) begins(at bson.Timestamp) {
+	until := cmp.Or(w.history.following(), time.Now())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.skips = append(w.skips, skip{until: time.Now(), start: time.Unix(int64(at.T), 0)})
+	w.skips = append(w.skips, skip{until: until, start: time.Unix(int64(at.T), 0)})
 }
 
 // skipped reports whether an operator has skipped an event.

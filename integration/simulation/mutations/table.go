@@ -74,8 +74,7 @@ var Table = []Mutation{
 		File:  "publisher/internal/term/term.go",
 		Old:   "if err := claim.Save(ctx, from); err != nil {",
 		New:   "if err := error(nil); err != nil {",
-		Blind: "a stream must start now, and its first term must end before its first event is acknowledged: in the first seconds, in which few faults strike",
-		Test:  "publisher/internal/term TestAStartPointIsSavedBeforeTheFirstEvent",
+		Found: 4,
 	},
 	{
 		Name: "writes are not confirmed by a majority",
