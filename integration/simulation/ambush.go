@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -25,7 +26,9 @@ func drawAmbushes(p *Plan) {
 		return
 	}
 	for range 2 + r.IntN(4) {
-		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(p.Length))), For: time.Duration(r.Int64N(int64(90 * time.Second))), Kind: ambush, Process: r.IntN(6), Way: r.IntN(1 << 16)})
+		// The first builds are over then, and this one can end.
+		at := 20*time.Second + time.Duration(r.Int64N(int64(p.Length*2/3-20*time.Second)))
+		p.Faults = append(p.Faults, Fault{At: at, For: time.Duration(r.Int64N(int64(90 * time.Second))), Kind: ambush, Process: r.IntN(6), Way: r.IntN(1 << 16)})
 	}
 }
 
@@ -40,10 +43,14 @@ type trap struct {
 // ambush has a projection built, and springs a trap.
 func (w *World) ambush(ctx context.Context, f Fault) {
 	r := rand.New(rand.NewPCG(w.plan.Seed, uint64(f.Way)))
-	traps := w.traps(ctx, r, f)
-	t := traps[f.Way%len(traps)]
 	ctx, end := context.WithTimeout(ctx, 2*time.Minute)
 	defer end()
+	if len(w.projectors) == 1 {
+		w.turn(true, w.spares[:1])
+		defer w.turn(false, w.spares[:1])
+	}
+	traps := w.traps(ctx, r, f)
+	t := traps[f.Way%len(traps)]
 	var springing sync.WaitGroup
 	defer springing.Wait()
 	springing.Go(func() {
@@ -54,11 +61,13 @@ func (w *World) ambush(ctx context.Context, f Fault) {
 	})
 	wait(ctx, t.before)
 	if (t.projection == "ledger" || t.projection == "groups") && r.IntN(2) == 0 {
-		w.rollout(ctx, 1+r.IntN(definitions), 2*time.Second)
-		return
+		w.mu.Lock()
+		next := 1 + w.definition%definitions
+		w.mu.Unlock()
+		w.rollout(ctx, next, 2*time.Second)
 	}
 	w.leavesUnbuilt()
-	_ = w.command(ctx, virtual.Projector, "projections", "rebuild", w.named(t.projection), "--yes", "--why", "simulation")
+	_ = w.command(ctx, virtual.Projector, "projections", "rebuild", w.named(t.projection), "--allow-parked", fmt.Sprint(w.plan.Poison*w.plan.Writers), "--yes", "--why", "simulation")
 }
 
 // reach waits until the build of a projection is at a step, or over if the step is "".
@@ -72,6 +81,25 @@ func (w *World) reach(ctx context.Context, projection, step string) bool {
 	return false
 }
 
+// projector returns a projector that runs, and that drives the builds or does not.
+func (w *World) projector(coordinates bool) *process {
+	coordinator := w.history.coordinates()
+	for _, p := range slices.Concat(w.projectors, w.spares) {
+		if name := p.name(); name != "" && (name == coordinator) == coordinates {
+			return p
+		}
+	}
+	return w.projectors[0]
+}
+
+// stall lets MongoDB execute the next request of a command late, and waits until that has arrived.
+func (w *World) stall(ctx context.Context, command string, block time.Duration) {
+	w.stores.FailCommands(mongoemu.CommandFault{Commands: []string{command}, AppName: "penstock-projector", Block: block})
+	for before := w.stores.PendingFaults(); ctx.Err() == nil && w.stores.PendingFaults() >= before; {
+		wait(ctx, 20*time.Millisecond)
+	}
+}
+
 // traps returns the traps for an ambush.
 func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 	pod := w.projectors[f.Process%len(w.projectors)]
@@ -81,26 +109,16 @@ func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 	late := func(times int, collection string, commands ...string) {
 		w.stores.FailCommands(mongoemu.CommandFault{Commands: commands, AppName: "penstock-projector", Collection: collection, Times: times, Block: 5*time.Second + f.For/4})
 	}
-	// refuse refuses the writes of the coordinator's lease, or of a registration.
-	refuse := func(lease bool) {
-		ids := []string{}
-		for _, d := range w.state("projectors") {
-			if isPod := d.Lookup("beat").Type != 0; isPod != lease {
-				ids = append(ids, text(d, "_id"))
-			}
-		}
-		if len(ids) > 0 {
-			w.stores.FailDocuments(mongoemu.DocumentFault{Collection: "projectors", IDs: []string{pick(r, ids...)}, Code: 91})
-		}
-	}
 	return []trap{
-		// A pod loses its registration, goes on, and sees the build late.
-		{"tally", "", 32 * time.Second, func() {
-			refuse(false)
-			wait(ctx, 32*time.Second)
-			late(1, "projections", "find")
-			wait(ctx, 20*time.Second)
-			w.stores.ClearFaults()
+		// A pod loses MongoDB and its registration, and is back just before a promotion.
+		{pick(r, "tally", "ledger"), "", 32 * time.Second, func() {
+			p := w.projector(false).host()
+			p.Hold(mongodb, virtual.ToServer, virtual.ToClient)
+			p.Hold(stores, virtual.ToServer, virtual.ToClient)
+			w.stall(ctx, "renameCollection", 6*time.Second)
+			wait(ctx, time.Second)
+			p.Heal(mongodb)
+			p.Heal(stores)
 		}},
 		// Renewals are executed after later ones: their connections have broken meanwhile.
 		{anyOf, anyStep, 0, func() {
@@ -111,25 +129,27 @@ func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 				pod.host().Drop(stores, true)
 			}
 		}},
-		// A rename is executed after another coordinator has taken over, while a pod does not pause.
+		// A rename is executed after another coordinator has taken over, while the former one does
+		// not pause.
 		{anyOf, "promoting", 0, func() {
-			late(1, "", "renameCollection")
-			refuse(true)
-			w.freeze(ctx, pod, 15*time.Second)
-			w.stores.ClearFaults()
-			w.freeze(ctx, pod, 10*time.Second)
+			w.stall(ctx, "renameCollection", 22*time.Second)
+			w.freeze(ctx, w.projector(true), 21*time.Second)
 		}},
-		// The topic loses messages while a promotion waits for a pod.
-		{"ledger", "promoting", 0, func() {
+		// The topic loses messages between the verification and the promotion.
+		{"ledger", "verifying", 0, func() {
+			w.stall(ctx, "renameCollection", 70*time.Second)
 			_ = w.bus.LoseMessages(w.topic(), w.losing(everyNth(3)))
-			w.freeze(ctx, pod, 45*time.Second)
+			wait(ctx, 65*time.Second)
 			_ = w.bus.LoseMessages(w.topic(), nil)
 		}},
 		// A pod crashes, and its writes of the generation that is replaced are executed late.
-		{anyOf, anyStep, 0, func() {
-			late(3, text(withID(w.state("projections"), w.named(anyOf)), "live", "collection"), "update", "insert", "delete")
-			wait(ctx, time.Second)
-			w.restart(ctx, pod, Fault{For: f.For / 8}, true)
+		{"ledger", "verifying", 0, func() {
+			w.stall(ctx, "renameCollection", 5*time.Second)
+			entry := withID(w.state("projections"), w.named("ledger"))
+			late(1, text(entry, "live", "collection"), "update")
+			late(1, text(entry, "building", "shadow"), "update")
+			wait(ctx, 3*time.Second)
+			w.restart(ctx, w.projector(false), Fault{Way: 1}, true)
 		}},
 		{anyOf, anyStep, 0, func() {
 			_ = w.command(ctx, virtual.Projector, "verify", "--repair", "--grace", "5s", "--yes", "--why", "simulation")
@@ -145,10 +165,10 @@ func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 			wait(ctx, 30*time.Second)
 			w.stores.SetLatency(0)
 		}},
-		// Registrations expire at once, and writes are executed late.
+		// Registrations expire at once, and a pod does not see the promotion.
 		{pick(r, "groups", "steps"), "promoting", 0, func() {
-			late(3, "", "commitTransaction")
 			w.stores.ahead.Add(int64(time.Minute))
+			w.freeze(ctx, w.projector(false), 16*time.Second)
 		}},
 		{anyOf, "promoting", 0, func() {
 			w.stores.FailCommands(mongoemu.CommandFault{Commands: []string{"renameCollection"}, Times: 2, CloseConnection: true, AfterExecution: true})

@@ -22,8 +22,10 @@ type History struct {
 	terms []term
 	// deleted are the times at which the lease was deleted.
 	deleted []time.Time
-	// followed is when a publisher began to follow the change stream for the first time.
-	followed time.Time
+	// coordinator is the projector that drives the builds, and followed when a publisher began to
+	// follow the change stream for the first time.
+	coordinator string
+	followed    time.Time
 	// beside is the history of the second pipeline; nil if there is none.
 	beside *History
 }
@@ -91,6 +93,13 @@ func (h *History) leads() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.terms, func(t term) bool { return t.ended.IsZero() })
+}
+
+// coordinates returns the projector that drives the builds.
+func (h *History) coordinates() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.coordinator
 }
 
 // following returns when a publisher began to follow the change stream for the first time; zero if
@@ -185,6 +194,10 @@ func (l *logWriter) Write(b []byte) (int, error) {
 	case "term ended":
 		l.history.mu.Lock()
 		l.history.endTerm(l.who)
+		l.history.mu.Unlock()
+	case "this pod coordinates the projections":
+		l.history.mu.Lock()
+		l.history.coordinator = l.who
 		l.history.mu.Unlock()
 	case "following the change stream":
 		l.history.mu.Lock()

@@ -31,7 +31,7 @@ func (w *World) moment(f Fault) string {
 	for _, group := range [][]*process{w.publishers, w.projectors} {
 		running := 0
 		for _, p := range group {
-			if p.runs() {
+			if p.name() != "" {
 				running++
 			}
 		}

@@ -301,11 +301,14 @@ func (p *process) host() *virtual.Host {
 	return p.running.Host()
 }
 
-// runs reports whether the process runs.
-func (p *process) runs() bool {
+// name is that of the instance that runs; empty if none does.
+func (p *process) name() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.running != nil
+	if p.running == nil {
+		return ""
+	}
+	return p.running.Name
 }
 
 // queries is the address at which a projector that runs answers GET /applied; empty if it
