@@ -117,7 +117,7 @@ func TestReadYourWrites(t *testing.T) {
 	if answer.Result != "timeout" || answer.Pairs[0].Watermark != 0 || answer.Pairs[0].Head != 0 {
 		t.Errorf("unknown aggregate: %+v", answer)
 	}
-	s.erase(0, "nothing is left", "--aggregate=nobody", "--why=request 1", "--yes")
+	s.erase(1, "no place that the command searches had this id", "--aggregate=nobody", "--why=request 1", "--yes")
 	s.get(address, "/applied?projection=counts&aggregateId=nobody&eventId=1&timeout=0s", http.StatusOK, &answer)
 	if answer.Result != "timeout" || answer.Pairs[0].Watermark != 0 {
 		t.Errorf("erased aggregate: %+v", answer)

@@ -74,7 +74,7 @@ func peopleAreErased(t *testing.T) {
 	run := s.erase
 	run(2, "--why is not set", "--aggregate=person-1", "--yes")
 	run(1, "repeat it with --yes", "--aggregate=person-1", "--why=request 17")
-	run(1, "are left", "--aggregate=person-1", "--value="+masked, "--why=request 17", "--yes") // Its events have the name.
+	run(1, "left: repeat the command", "--aggregate=person-1", "--value="+masked, "--why=request 17", "--yes") // Its events have the name.
 	run(0, "nothing is left", "--aggregate=person-1", "--mask=payload.name,payload.street", "--value="+masked, "--value=Elm Road", "--why=request 17", "--yes")
 
 	if _, err := s.events.DeleteMany(t.Context(), bson.D{{Key: "aggregateId", Value: "person-2"}}); err != nil {
@@ -84,7 +84,7 @@ func peopleAreErased(t *testing.T) {
 	run(0, "nothing is left", "--aggregate=person-2", "--value="+deleted, "--why=request 18", "--yes")
 
 	// An event that no projector has got yet, because the application has deleted it before.
-	run(0, "nothing is left", "--aggregate=person-4", "--why=request 19", "--yes")
+	run(1, "no place that the command searches had this id", "--aggregate=person-4", "--why=request 19", "--yes")
 
 	// The messages of the erased events come again, with the names.
 	send := s.eventSender()
