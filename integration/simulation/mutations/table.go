@@ -309,7 +309,7 @@ var Table = []Mutation{
 		File:  "projector/internal/engine/parking.go",
 		Old:   "if p := positions[i]; p.Resumes || p.EventID > u.watermark {",
 		New:   "if p := positions[i]; p.Resumes && p.EventID > u.watermark+1000 {",
-		Found: 91,
+		Blind: "an event behind a parked one reads the events before it from the store, and parks the aggregate again; seeds 1 to 120 do not see it",
 	},
 	{
 		Name:  "an aggregate that was parked because a store failed is not resumed",
@@ -361,7 +361,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/follower.go",
 		Old:   "if err := f.Engine.Pause(attempt, name); err != nil {",
 		New:   "if err := error(nil); attempt == nil {",
-		Found: 11,
+		Found: 1,
 	},
 	{
 		Name:  "a pod whose registration has expired goes on settling events",
