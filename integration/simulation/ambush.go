@@ -92,9 +92,9 @@ func (w *World) projector(coordinates bool) *process {
 	return w.projectors[0]
 }
 
-// stall lets MongoDB execute the next request of a command late, and waits until that has arrived.
-func (w *World) stall(ctx context.Context, command string, block time.Duration) {
-	w.stores.FailCommands(mongoemu.CommandFault{Commands: []string{command}, AppName: "penstock-projector", Block: block})
+// stallRename lets MongoDB execute the next rename of a collection late, and waits until that has arrived.
+func (w *World) stallRename(ctx context.Context, block time.Duration) {
+	w.stores.FailCommands(mongoemu.CommandFault{Commands: []string{"renameCollection"}, AppName: "penstock-projector", Block: block})
 	for before := w.stores.PendingFaults(); ctx.Err() == nil && w.stores.PendingFaults() >= before; {
 		wait(ctx, 20*time.Millisecond)
 	}
@@ -115,7 +115,7 @@ func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 			p := w.projector(false).host()
 			p.Hold(mongodb, virtual.ToServer, virtual.ToClient)
 			p.Hold(stores, virtual.ToServer, virtual.ToClient)
-			w.stall(ctx, "renameCollection", 6*time.Second)
+			w.stallRename(ctx, 6*time.Second)
 			wait(ctx, time.Second)
 			p.Heal(mongodb)
 			p.Heal(stores)
@@ -132,19 +132,19 @@ func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 		// A rename is executed after another coordinator has taken over, while the former one does
 		// not pause.
 		{anyOf, "promoting", 0, func() {
-			w.stall(ctx, "renameCollection", 22*time.Second)
+			w.stallRename(ctx, 22*time.Second)
 			w.freeze(ctx, w.projector(true), 21*time.Second)
 		}},
 		// The topic loses messages between the verification and the promotion.
 		{"ledger", "verifying", 0, func() {
-			w.stall(ctx, "renameCollection", 70*time.Second)
+			w.stallRename(ctx, 70*time.Second)
 			_ = w.bus.LoseMessages(w.topic(), w.losing(everyNth(3)))
 			wait(ctx, 65*time.Second)
 			_ = w.bus.LoseMessages(w.topic(), nil)
 		}},
 		// A pod crashes, and its writes of the generation that is replaced are executed late.
 		{"ledger", "verifying", 0, func() {
-			w.stall(ctx, "renameCollection", 5*time.Second)
+			w.stallRename(ctx, 5*time.Second)
 			entry := withID(w.state("projections"), w.named("ledger"))
 			late(1, text(entry, "live", "collection"), "update")
 			late(1, text(entry, "building", "shadow"), "update")
