@@ -79,7 +79,7 @@ func (c *eraseCommand) print(e *Environment, places []foundIn) error {
 			text = "no place that the command searches had this id: is it written as in the event store?\n"
 		}
 		if parks {
-			text += "the aggregate is parked, because a projection does not accept the masked events: \"projector parked list\" says why\n"
+			text += "the aggregate is parked, because a projection cannot apply its events as they are now: \"projector parked list\" says why\n"
 		}
 		text += "not searched: " + strings.Join(unreached, "; ") + "\n"
 		err = errors.Join(err, e.print("result", text))
