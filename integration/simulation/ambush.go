@@ -92,7 +92,8 @@ func (w *World) projector(coordinates bool) *process {
 	return w.projectors[0]
 }
 
-// stallRename lets MongoDB execute the next rename of a collection late, and waits until that has arrived.
+// stallRename lets MongoDB execute the next rename of a collection late, and waits until the request
+// has arrived.
 func (w *World) stallRename(ctx context.Context, block time.Duration) {
 	w.stores.FailCommands(mongoemu.CommandFault{Commands: []string{"renameCollection"}, AppName: "penstock-projector", Block: block})
 	for before := w.stores.PendingFaults(); ctx.Err() == nil && w.stores.PendingFaults() >= before; {

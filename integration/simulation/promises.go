@@ -232,8 +232,8 @@ func checkCheckpoint(_ context.Context, o *outcome) ([]string, error) {
 
 // checkReaders returns what a reader must never see. A read model may go back in one case: a
 // projector has written an event to the live generation, and was killed before it wrote it to the
-// next one, which was promoted before the message was delivered again. An erased aggregate is folded
-// again, and its messages can be late.
+// next one, which was promoted before the message was delivered again. The
+// observer leaves out erased aggregates: they are folded again while their messages arrive late.
 func checkReaders(_ context.Context, o *outcome) ([]string, error) {
 	findings := o.watched.findings
 	for _, r := range o.watched.regressions {

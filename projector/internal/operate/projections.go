@@ -216,7 +216,7 @@ func (n projectionName) entry(ctx context.Context, s *stored) (*catalog.Entry, e
 	return n.among(found, s)
 }
 
-// among finds the projection's entry.
+// among returns the projection's entry of those that the catalog has.
 func (n projectionName) among(found map[string]*catalog.Entry, s *stored) (*catalog.Entry, error) {
 	if e := found[n.Name]; e != nil {
 		return e, e.Unreadable
