@@ -50,7 +50,7 @@ CORES := $(or $(shell grep -c ^processor /proc/cpuinfo 2>/dev/null),2)
 AT_ONCE = -p $(shell echo $$((2 * $(CORES))))
 WIDE    = $(AT_ONCE) -parallel $(shell echo $$((4 * $(CORES))))
 # A bubble of virtual time needs what only the linker can give (integration/virtual/idle.go).
-VIRTUAL = GOGC=400 GOMEMLIMIT=2GiB CGO_ENABLED=$(if $(filter yes,$(RACES)),1,0) go test $(if $(filter yes,$(RACES)),-race) -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
+VIRTUAL = GOGC=1600 GOMEMLIMIT=2GiB CGO_ENABLED=$(if $(filter yes,$(RACES)),1,0) go test $(if $(filter yes,$(RACES)),-race) -count 1 -vet=off -tags simulation -ldflags='-s -w -checklinkname=0'
 
 # make test-all runs the recipe of make test with these other values: so each test runs once.
 SHORT_TESTS    = -short

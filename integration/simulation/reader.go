@@ -32,7 +32,7 @@ func (r *reader) run(ctx context.Context) {
 		projector := r.world.projectors[r.random.IntN(len(r.world.projectors))]
 		if of, ok := r.writers[r.random.IntN(len(r.writers))].last(); ok {
 			if address := projector.queries(); address != "" {
-				r.ask(ctx, host.Client(), address, of, pick(r.random, "0s", "500ms", "5s"))
+				r.ask(ctx, host.Client(), address, of, pick(r.random, "0s", "500ms", "2s"))
 			}
 		}
 	}
