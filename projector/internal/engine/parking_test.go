@@ -122,6 +122,21 @@ func TestPendingWhileParkingFails(t *testing.T) {
 	}
 }
 
+// TestEventsBehindAParkedOneAreNotTried checks that an event behind a poison one only moves the
+// aggregate's head in the parking list: nothing is read from the event store, and the poison event
+// is not tried once more for each event that follows it.
+func TestEventsBehindAParkedOneAreNotTried(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
+	b.process(t, b.history.events[:2], fresh, "done/done")
+	b.process(t, b.history.events[2:], fresh, "done")
+	b.expectParked(t, "counts", "one", projection.ReasonExpression, 2, 3)
+	if b.history.asked > 0 {
+		t.Errorf("the event store was read %d times", b.history.asked)
+	}
+}
+
 // hanging is a store that never answers a load.
 type hanging struct{ *memory }
 
