@@ -25,31 +25,26 @@ type Reading func(now, previous Families, seconds float64) float64
 // Families are the metrics of one gathering, by name.
 type Families map[string]*dto.MetricFamily
 
-// each calls do for every series of a metric whose labels include want.
-func (f Families) each(name string, want map[string]string, do func(*dto.Metric)) {
+// each calls do for every series of a metric that has the labels: pairs of names and values.
+func (f Families) each(name string, labels []string, do func(*dto.Metric)) {
 	for _, m := range f[name].GetMetric() {
-		if matches(m, want) {
+		found := 0
+		for _, l := range m.GetLabel() {
+			for i := 0; i < len(labels); i += 2 {
+				if labels[i] == l.GetName() && labels[i+1] == l.GetValue() {
+					found += 2
+				}
+			}
+		}
+		if found == len(labels) {
 			do(m)
 		}
 	}
 }
 
-func matches(m *dto.Metric, want map[string]string) bool {
-	found := 0
-	for _, l := range m.GetLabel() {
-		if value, ok := want[l.GetName()]; ok {
-			if value != l.GetValue() {
-				return false
-			}
-			found++
-		}
-	}
-	return found == len(want)
-}
-
 // sum adds the values of the series of a metric, and counts them.
-func (f Families) sum(name string, want map[string]string) (total float64, series int) {
-	f.each(name, want, func(m *dto.Metric) {
+func (f Families) sum(name string, labels ...string) (total float64, series int) {
+	f.each(name, labels, func(m *dto.Metric) {
 		total += value(m)
 		series++
 	})
@@ -70,19 +65,10 @@ func value(m *dto.Metric) float64 {
 	return m.GetUntyped().GetValue()
 }
 
-// labels converts pairs of names and values to a map.
-func labels(pairs []string) map[string]string {
-	want := make(map[string]string, len(pairs)/2)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		want[pairs[i]] = pairs[i+1]
-	}
-	return want
-}
-
 // Value reads a gauge: the sum of its series.
 func Value(metric string) Reading {
 	return func(now, _ Families, _ float64) float64 {
-		total, series := now.sum(metric, nil)
+		total, series := now.sum(metric)
 		if series == 0 {
 			return math.NaN()
 		}
@@ -94,7 +80,7 @@ func Value(metric string) Reading {
 // reads 0.
 func Count(metric string) Reading {
 	return func(now, _ Families, _ float64) float64 {
-		total, _ := now.sum(metric, nil)
+		total, _ := now.sum(metric)
 		return total
 	}
 }
@@ -111,15 +97,14 @@ func While(gauge string, reading Reading) Reading {
 }
 
 // Rate reads the growth per second of a counter, or of a histogram's number of
-// observations. pairs are names and values of labels that a series must have.
-func Rate(metric string, pairs ...string) Reading {
-	want := labels(pairs)
+// observations. labels are pairs of names and values that a series must have.
+func Rate(metric string, labels ...string) Reading {
 	return func(now, previous Families, seconds float64) float64 {
-		total, series := now.sum(metric, want)
+		total, series := now.sum(metric, labels...)
 		if series == 0 || previous == nil || seconds <= 0 {
 			return math.NaN()
 		}
-		before, _ := previous.sum(metric, want)
+		before, _ := previous.sum(metric, labels...)
 		return max(0, total-before) / seconds
 	}
 }

@@ -26,7 +26,7 @@ func newPage(tables ...Source) (Page, prometheus.Gauge) {
 	return Page{
 		Service: "publisher", Instance: "pod-0", Version: "v1",
 		Recorder: NewRecorder(r, []Stage{{Name: "Lanes", About: "One for each key.", Figures: []Figure{
-			{Name: "depth", Read: Value("depth"), Alarm: Above(5)},
+			{Name: "depth", Read: Value("depth"), Of: func(Families, Families, float64) float64 { return 8 }, Alarm: Above(5)},
 			{Name: "absent", Unit: Seconds, Read: Value("absent"), Alarm: Below(5)},
 		}}}),
 		Verdict: func() health.Verdict { return health.Judge(nil) },
@@ -97,10 +97,10 @@ func TestDataHasFiguresProblemsAndTables(t *testing.T) {
 	depth.Set(6)
 	page.Recorder.record(time.Now())
 	v = data(t, h)
-	if f := v.Stages[0].Figures[0]; f.Value == nil || *f.Value != 6 || !f.Alarm {
-		t.Errorf("a figure above its limit: %+v", f)
+	if f := v.Stages[0].Figures[0]; f.Value == nil || *f.Value != 6 || !f.Alarm || f.Of == nil || *f.Of != 8 {
+		t.Errorf("a figure above its limit, of 8: %+v", f)
 	}
-	if f := v.Stages[0].Figures[1]; f.Value != nil || f.Alarm || len(f.Series) != 1 {
+	if f := v.Stages[0].Figures[1]; f.Value != nil || f.Alarm || f.Of != nil || len(f.Series) != 1 {
 		t.Errorf("a figure that could not be read: %+v", f)
 	}
 	if v.State != health.Degraded || len(v.Conditions) != 1 || v.Conditions[0].Remedy != "projector parked list" {

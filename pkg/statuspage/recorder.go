@@ -23,6 +23,8 @@ type Figure struct {
 	Name string
 	Unit Unit
 	Read Reading
+	// Of reads the value that Read cannot exceed. Nil means that there is none.
+	Of Reading
 	// Alarm reports whether a value needs an operator; the page then marks it. Nil means
 	// never.
 	Alarm func(float64) bool
@@ -103,6 +105,7 @@ type figureView struct {
 	Name   string     `json:"name"`
 	Unit   Unit       `json:"unit"`
 	Value  *float64   `json:"value"`
+	Of     *float64   `json:"of,omitempty"`
 	Series []*float64 `json:"series"`
 	Alarm  bool       `json:"alarm"`
 }
@@ -128,6 +131,9 @@ func (r *Recorder) view() []stageView {
 			if n := len(v.Series); n > 0 && v.Series[n-1] != nil {
 				v.Value = v.Series[n-1]
 				v.Alarm = figure.alarms(*v.Value, r.families)
+			}
+			if figure.Of != nil {
+				v.Of = finite(figure.Of(r.families, nil, 0))
 			}
 			stages[i].Figures[j] = v
 		}

@@ -27,8 +27,7 @@ func stages() []statuspage.Stage {
 			{Name: "dead letters", Read: statuspage.Count("penstock_projector_dead_letters"), Alarm: statuspage.Above(0)},
 		}},
 		{Name: "Sessions", About: "An aggregate, or a bucket of them, belongs to one pod at a time.", Figures: []statuspage.Figure{
-			{Name: "held", Read: statuspage.Value("penstock_projector_sessions_active")},
-			{Name: "slots", Read: statuspage.Value("penstock_projector_session_slots")},
+			{Name: "slots used", Read: statuspage.Value("penstock_projector_sessions_active"), Of: statuspage.Value("penstock_projector_session_slots")},
 			{Name: "accepted", Unit: statuspage.PerSec, Read: statuspage.Rate("penstock_projector_session_accepts_total", "result", "accepted")},
 		}},
 		{Name: "Projections", About: "Each event is folded into every projection, in order.", Figures: []statuspage.Figure{

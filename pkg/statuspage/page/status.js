@@ -4,7 +4,9 @@
 const byId = (id) => document.getElementById(id);
 const svg = "http://www.w3.org/2000/svg";
 let answered = 0;
-let interval = 2;
+let interval = 2; // seconds from one reading of a figure to the next
+let readings = 0; // that a sparkline has room for
+let now; // by the clock of the process
 
 function element(name, className, text) {
   const e = document.createElement(name);
@@ -49,27 +51,34 @@ function written(value, unit) {
   return digits(value) + unit;
 }
 
-// sparkline draws the course of a figure, from 0 to its peak. Values that are not there
-// leave a hole.
-function sparkline(series, unit) {
+// aged adds its age to a text that is an instant.
+function aged(text) {
+  if (!/^\d{4}-\d\d-\d\dT[\d:]+Z$/.test(text)) return text;
+  return `${text} (${duration(Math.max(0, Math.round((now - new Date(text)) / 1000)))}\u00a0ago)`;
+}
+
+// sparkline draws the course of a figure, from 0 to its limit, or to its peak if it has no
+// limit. Values that are not there leave a hole. All sparklines have one time axis.
+function sparkline({ series, unit, of }) {
   const box = document.createElementNS(svg, "svg");
   const width = 150, height = 26;
   box.setAttribute("viewBox", `0 0 ${width} ${height}`);
   box.setAttribute("preserveAspectRatio", "none");
   const peak = Math.max(...series.map((v) => v ?? 0), 0);
   const title = document.createElementNS(svg, "title");
-  title.textContent = "peak in five minutes: " + written(peak, unit);
+  title.textContent = "peak: " + written(peak, unit);
   box.append(title);
+  const top = of ?? peak;
   let line = "", area = "", open = false, last = 0;
   series.forEach((v, i) => {
-    const x = width - (series.length - 1 - i) * (width / 149);
+    const x = width - (series.length - 1 - i) * (width / (readings - 1));
     if (v === null) {
       if (open) area += `L${last} ${height}Z`;
       open = false;
       return;
     }
-    const y = height - 1 - (peak > 0 ? (v / peak) * (height - 3) : 0);
-    line += `${open ? "L" : "M"}${x} ${y}`;
+    const y = height - 1 - (top > 0 ? (v / top) * (height - 3) : 0);
+    line += open ? `L${x} ${y}` : `M${x} ${y}h0`; // a value between two holes is a dot
     area += open ? `L${x} ${y}` : `M${x} ${height}L${x} ${y}`;
     open = true;
     last = x;
@@ -89,7 +98,8 @@ function stage(s) {
   item.append(element("h2", "", s.name), element("p", "about", s.about));
   for (const f of s.figures) {
     const figure = element("div", f.alarm ? "figure alarm" : "figure");
-    figure.append(element("span", "name", f.name), element("span", "value", written(f.value, f.unit)), sparkline(f.series, f.unit));
+    const value = written(f.value, f.unit) + (f.of === undefined ? "" : " of " + written(f.of, f.unit));
+    figure.append(element("span", "name", f.name), element("span", "value", value), sparkline(f));
     item.append(figure);
   }
   return item;
@@ -112,7 +122,7 @@ function table(t) {
     const row = body.insertRow();
     if (r.alarm) row.className = "alarm";
     r.cells.forEach((c, i) => {
-      const cell = element("td", "", c);
+      const cell = element("td", "", aged(c));
       cell.dataset.column = t.columns[i]; // the heading on a narrow screen
       row.append(cell);
     });
@@ -133,12 +143,16 @@ function table(t) {
 function condition(c) {
   const item = element("li", c.state === "degraded" ? "warn" : "bad");
   const title = c.subject ? c.name + " " + c.subject : c.name;
-  item.append(element("strong", "", title), " since " + new Date(c.since).toISOString().replace(/\.\d+/, ""), element("p", "", c.text));
+  item.append(element("strong", "", title), " since " + aged(new Date(c.since).toISOString().replace(/\.\d+/, "")), element("p", "", c.text));
   if (c.remedy) item.append(element("p", "remedy", c.remedy));
   return item;
 }
 
 function show(d) {
+  now = new Date(d.now);
+  // A young process has a minute's room, so that its first readings are seen.
+  readings = Math.max(30, d.stages[0].figures[0].series.length);
+  byId("span").textContent = duration(readings * interval);
   document.title = `${d.service} ${d.instance}`;
   byId("service").textContent = d.service;
   byId("instance").textContent = d.instance;
@@ -147,7 +161,7 @@ function show(d) {
   byId("conditions").replaceChildren(...d.conditions.map(condition));
   const state = byId("state");
   state.className = { "ok": "good", "degraded": "warn" }[d.state] ?? "bad";
-  state.textContent = d.state + ", up " + duration((new Date(d.now) - new Date(d.startedAt)) / 1000);
+  state.textContent = d.state + ", up " + duration(Math.round((now - new Date(d.startedAt)) / 1000));
   byId("stages").replaceChildren(...d.stages.map(stage));
   // Tables without rows share one line, so that what is there is seen.
   const quiet = (t) => !t.error && t.rows.length === 0;
