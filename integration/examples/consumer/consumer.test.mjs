@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { connect, connectionString, topic } from "./namespace.mjs";
@@ -14,11 +14,14 @@ const message = (aggregateId, eventId) => ({
   body: { aggregateId, eventId, payload: { quantity: eventId, sku: { $numberLong: "295953231447769117" } } },
 });
 
-test("the example of a consumer prints each event once and in order", async () => {
+test("the example of a consumer has right types, and prints each event once and in order", async () => {
+  // tsc checks the types, and strips them for a Node.js that does not.
+  const options = "--strict --erasableSyntaxOnly --verbatimModuleSyntax --skipLibCheck --module nodenext --target es2022";
+  execFileSync("node_modules/.bin/tsc", [...options.split(" "), "consumer.ts"], { stdio: ["ignore", 2, "inherit"] });
   const name = await topic({ requiresSession: true });
   const sender = connect().createSender(name);
   await sender.sendMessages([message("a", 1), message("b", 1), message("a", 2), message("a", 1), message("b", 1), message("a", 3)]);
-  const consumer = spawn(process.execPath, ["consumer.mjs"], {
+  const consumer = spawn(process.execPath, ["consumer.js"], {
     stdio: ["ignore", "pipe", "inherit"],
     env: {
       ...process.env,

@@ -190,9 +190,9 @@ func (c client) unpack(folder string) error {
 
 // copyScenarios copies the scenarios of a folder beside those of the JavaScript SDK.
 func copyScenarios(from, to string) error {
-	files, err := filepath.Glob(filepath.Join(from, "*.mjs"))
+	files, err := filepath.Glob(filepath.Join(from, "*.*s"))
 	if err == nil && len(files) == 0 {
-		err = errors.New("there is no *.mjs")
+		err = errors.New("there is no *.mjs and no *.ts")
 	}
 
 	for _, file := range files {

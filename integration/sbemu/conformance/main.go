@@ -64,7 +64,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.Run, "run", "", "run only the tests that match this regular `expression`; all of these must pass")
 	flags.BoolVar(&o.Verbose, "verbose", false, "print the output of failed tests")
-	flags.StringVar(&o.With, "with", "", "a `folder` with further JavaScript scenarios, *.mjs, which may import ./namespace.mjs; all of them must pass")
+	flags.StringVar(&o.With, "with", "", "a `folder` with further JavaScript scenarios, *.mjs, which may import ./namespace.mjs; its *.ts are copied beside them; all scenarios must pass")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the temporary folder with the copy of the SDK")
 	flags.DurationVar(&o.Timeout, "timeout", 14*time.Minute, "how long everything may take")
 
