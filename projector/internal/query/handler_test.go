@@ -209,6 +209,30 @@ func TestRequestOfADisconnectedClientIsDropped(t *testing.T) {
 	})
 }
 
+// TestLongWaitsNeedFewLookups checks that the lookups of a request become rarer, and that one that
+// comes meanwhile is not late for that.
+func TestLongWaitsNeedFewLookups(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		var group sync.WaitGroup
+		get := func(aggregate string) {
+			group.Go(func() { s.get(t.Context(), t, "/applied?projection=users&eventId=1&timeout=10s&aggregateId="+aggregate) })
+		}
+		get("first")
+		<-time.After(9 * time.Second)
+		if n := len(s.takeLookups()); n > 60 {
+			t.Errorf("%d lookups in 9 s, want at most 60", n)
+		}
+		get("second")
+		<-time.After(26 * time.Millisecond)
+		if n := len(s.takeLookups()); n == 0 {
+			t.Error("a request was not looked up within 25 ms, because another one waits for long")
+		}
+		group.Wait()
+	})
+}
+
 // TestWaitingRequestsShareOneLookup checks that the number of lookups depends on
 // the time and not on the number of waiting requests, and that waiting requests are
 // bounded.

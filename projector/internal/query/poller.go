@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
-	// interval is the time between two lookups while requests wait.
-	interval = 25 * time.Millisecond
+	// interval and maxInterval bound the time between two lookups while requests wait.
+	interval    = 25 * time.Millisecond
+	maxInterval = 250 * time.Millisecond
 	// maxLookup bounds the keys of one lookup.
 	maxLookup = 1000
 	// MaxWaits bounds the requests that wait at the same time. Each holds a connection, which
@@ -48,6 +51,7 @@ type Pair struct {
 
 // wait is a waiting request.
 type wait struct {
+	since time.Time
 	pairs []Pair
 	// looked is the last status of each pair; nil before the first lookup.
 	looked []Status
@@ -74,8 +78,11 @@ func (p *Poller) Run(ctx context.Context) error {
 			return nil
 		}
 		for p.lookUp(ctx) {
+			looked := time.Now()
 			select {
-			case <-time.After(interval):
+			case <-time.After(p.pause()):
+			case <-p.wake:
+				_ = poll.Wait(ctx, interval-time.Since(looked))
 			case <-ctx.Done():
 				return nil
 			}
@@ -83,12 +90,27 @@ func (p *Poller) Run(ctx context.Context) error {
 	}
 }
 
+// pause returns the time until the next lookup: a quarter of how long the latest request waits. Soon
+// after an event was stored, each millisecond counts; while MongoDB or the topic is slow, lookups
+// would slow it down further.
+func (p *Poller) pause() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var latest time.Time
+	for w := range p.waits {
+		if w.since.After(latest) {
+			latest = w.since
+		}
+	}
+	return max(interval, min(time.Since(latest)/4, maxInterval))
+}
+
 // Await waits until the pairs are applied or one of them is parked, for at most timeout
 // but at least for one lookup. It returns the status of each pair as of the last lookup.
 // The error is [ErrBusy], [ErrStopping], the cause of ctx, or, if no lookup has
 // succeeded, the error of the last one. A timeout is not an error.
 func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration) ([]Status, error) {
-	w := &wait{pairs: pairs, decided: make(chan struct{})}
+	w := &wait{since: time.Now(), pairs: pairs, decided: make(chan struct{})}
 	if err := p.add(w); err != nil {
 		return nil, err
 	}
