@@ -46,7 +46,7 @@ func (c *projectionsDropCommand) runOn(ctx context.Context, e *Environment, s *s
 	case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
 		return fmt.Errorf("projection %s is dropped already", c.Name)
 	case entry.RetiredAt == nil && len(collections) == 0:
-		return fmt.Errorf("other generations use the collections that projection %s has left behind: nothing is deleted", c.Name)
+		return fmt.Errorf("other generations use the collections that projection %s has left behind, or replace them when they go live: nothing is deleted", c.Name)
 	}
 	deletion, err := newDrop(ctx, s, entry, collections)
 	if err != nil {
