@@ -8,6 +8,7 @@
 //	Missing  some events of one aggregate
 //	Whole    one event
 //	Sample   the oldest and the newest events
+//	Types    the types of the newest events
 //
 // All aggregates have ids of one type, because the string "42" and the integer 42 would share
 // messages, a session and a read model. [Reader.LearnIDs] takes the type of the oldest readable

@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Sample calls visit for the n oldest events by _id and then for the n newest that are not
@@ -38,4 +40,33 @@ func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit f
 		err = fmt.Errorf("read events: %w", err)
 	}
 	return last, broken, err
+}
+
+// TypeCount is the number of events of an event type and an aggregate type, which may be empty.
+type TypeCount struct {
+	Types struct {
+		EventType     string `bson:"event"`
+		AggregateType string `bson:"aggregate"`
+	} `bson:"_id"`
+	Events int64 `bson:"events"`
+}
+
+// Types counts the n newest events by _id by their types. The server reads those events only. Types
+// that are not texts, which break the contract, are left out.
+func (r *Reader) Types(ctx context.Context, n int) ([]TypeCount, error) {
+	event, aggregate, text := r.fields.EventType, r.fields.AggregateType, bson.D{{Key: "$type", Value: "string"}}
+	counts, err := mongox.All[TypeCount](ctx, r.events)(r.events.Aggregate(ctx, mongo.Pipeline{
+		{{Key: "$sort", Value: bson.D{{Key: "_id", Value: -1}}}}, {{Key: "$limit", Value: n}},
+		{{Key: "$match", Value: bson.D{{Key: event, Value: text}, {Key: "$or", Value: bson.A{
+			bson.D{{Key: aggregate, Value: text}}, bson.D{{Key: aggregate, Value: nil}},
+		}}}}},
+		{{Key: "$group", Value: bson.D{
+			{Key: "_id", Value: bson.D{{Key: "event", Value: "$" + event}, {Key: "aggregate", Value: "$" + aggregate}}},
+			{Key: "events", Value: bson.D{{Key: "$sum", Value: 1}}},
+		}}},
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("count the newest events of %s by their types: %w", r.name(), err)
+	}
+	return counts, nil
 }

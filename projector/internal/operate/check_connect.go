@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -159,6 +160,20 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *config.Stores,
 		r.Warn(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "see \"publisher quarantine list\"")
 	default:
 		r.OK(sample, fmt.Sprintf("a sample of %d keeps the contract", good))
+	}
+	const what = "event store, types"
+	stored, err := history.Types(ctx, newestEvents)
+	var sources []projection.Source
+	for _, p := range e.Projections {
+		sources = append(sources, p.Sources()...)
+	}
+	switch types := unhandledTypes(stored, sources, declaredTypes(e.Projections)); {
+	case err != nil:
+		r.Refused(what, mongox.Explain(ctx, err), "grant the user read on database "+s.Events.Database().Name())
+	case len(types) > 0:
+		r.Warn(what, "the newest events have types that no projection handles: "+listTypes(types), "correct the name in the writer or in the projection; if no read model needs the events, declare their types in the section events")
+	default:
+		r.OK(what, "a projection handles the types of the newest events, or the section events declares them")
 	}
 }
 

@@ -117,7 +117,7 @@ func viewProjection(e *catalog.Entry, full bool) projectionView {
 
 // viewOf returns the aggregate types of a view: of its live definition, or of the one that is
 // being built.
-func viewOf(e *catalog.Entry) []string {
+func viewOf(e *catalog.Entry) (types []string) {
 	text := ""
 	switch {
 	case e.Live != nil:
@@ -127,9 +127,11 @@ func viewOf(e *catalog.Entry) []string {
 	}
 	// A definition of a later version that cannot be read is shown as it is.
 	if scope, err := projection.ScopeOf(text); err == nil && scope.View {
-		return scope.AggregateTypes
+		for _, from := range scope.Sources {
+			types = append(types, from.AggregateType)
+		}
 	}
-	return nil
+	return types
 }
 
 type projectionsListCommand struct {

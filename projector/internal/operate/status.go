@@ -39,6 +39,8 @@ type statusView struct {
 	// the first 1,000. It is nil if no subscription is configured or the queue could not be
 	// read.
 	DeadLetters map[string]int `json:"deadLetters"`
+	// Unhandled are types of the newest events that are in no read model.
+	Unhandled []unhandledType `json:"unhandled,omitempty"`
 	// Unknown has the reason for each part that could not be read.
 	Unknown map[string]string `json:"unknown,omitempty"`
 }
@@ -159,6 +161,9 @@ func (e *Environment) status(ctx context.Context, s *stored) (statusView, error)
 		if view.DeadLetters, err = e.countDeadLetters(ctx); err != nil {
 			view.Unknown["deadLetters"] = err.Error()
 		}
+	}
+	if view.Unhandled, err = e.unhandled(ctx, s, found); err != nil {
+		view.Unknown["eventTypes"] = err.Error()
 	}
 	for i := range view.Pipelines {
 		if err := e.judge(ctx, s, &view.Pipelines[i], found, parked, view.DeadLetters); err != nil {
@@ -301,6 +306,9 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 	p.parked(view.Parked)
 	for _, reason := range slices.Sorted(maps.Keys(view.DeadLetters)) {
 		p.line(0, "dead letters, %s: %d", reason, view.DeadLetters[reason])
+	}
+	if len(view.Unhandled) > 0 {
+		p.line(0, "no projection handles, among the newest events: %s", listTypes(view.Unhandled))
 	}
 	for _, what := range slices.Sorted(maps.Keys(view.Unknown)) {
 		p.line(0, "%s: unknown: %s", what, view.Unknown[what])

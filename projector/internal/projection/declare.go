@@ -289,7 +289,7 @@ func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 	if len(p.problems) > before {
 		return
 	}
-	projection.types, projection.snapshots = p.readTypes(), p.snapshots
+	projection.types, projection.schemas, projection.snapshots = p.readTypes(), p.schemas, p.snapshots
 	projection.definition = define(projection)
 	p.found = append(p.found, projection)
 }

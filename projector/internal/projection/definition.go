@@ -82,34 +82,43 @@ func fileOf(stored map[string]any) map[string]any {
 	return file
 }
 
-// Scope is what a definition says about the aggregates that it folds.
+// Scope is what a definition says about the events that it folds.
 type Scope struct {
-	// AggregateTypes are their types; nil means all.
-	AggregateTypes []string
+	Sources []Source
 	// View is set if the definition is that of a view.
 	View bool
 }
 
 // Concerns reports whether aggregates of a type are folded.
 func (s Scope) Concerns(aggregateType string) bool {
-	return s.AggregateTypes == nil || slices.Contains(s.AggregateTypes, aggregateType)
+	return slices.ContainsFunc(s.Sources, func(from Source) bool { return from.Concerns(aggregateType) })
 }
 
 // ScopeOf reads the scope of the text of [Projection.Definition], without compiling it.
 func ScopeOf(definition string) (Scope, error) {
+	type described struct {
+		AggregateType string                     `json:"aggregateType"`
+		On            map[string]json.RawMessage `json:"on"`
+	}
 	var d struct {
-		AggregateType string                           `json:"aggregateType"`
-		From          []struct{ AggregateType string } `json:"from"`
+		described
+		From    []described                `json:"from"`
+		Upcasts map[string]json.RawMessage `json:"upcasts"`
+		Go      bool                       `json:"go"`
 	}
 	if err := json.Unmarshal([]byte(definition), &d); err != nil {
 		return Scope{}, fmt.Errorf("read the stored definition: %w", err)
 	}
 	s := Scope{View: d.From != nil}
-	if d.AggregateType != "" {
-		s.AggregateTypes = []string{d.AggregateType}
+	if !s.View {
+		d.From = []described{d.described}
 	}
 	for _, from := range d.From {
-		s.AggregateTypes = append(s.AggregateTypes, from.AggregateType)
+		source := Source{AggregateType: from.AggregateType}
+		if !d.Go {
+			source.EventTypes = append(sortedKeys(from.On), sortedKeys(d.Upcasts)...)
+		}
+		s.Sources = append(s.Sources, source)
 	}
 	return s, nil
 }

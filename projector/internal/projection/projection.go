@@ -88,8 +88,9 @@ type Projection struct {
 	// view is nil unless the projection is a view.
 	view    *fold.View
 	upcasts upcasts
-	// types are the declared types of the fields that the rules read, by event type.
-	types map[string]*schema
+	// types are the declared types of the fields that the rules read, by event type, and schemas are
+	// all that the section events declares.
+	types, schemas map[string]*schema
 	// snapshots are the event types with which a history may begin, in order.
 	snapshots []string
 
@@ -236,19 +237,9 @@ func (p *Projection) AggregateTypes() []string {
 // Concerns reports whether the aggregate of ev is of one of the projection's types.
 func (p *Projection) Concerns(ev *event.Event) bool { return p.source(ev.AggregateType) != nil }
 
-// EventTypes are the event types that the projection handles, in order; nil for one in Go,
-// which may handle any. They include those that upcasts turn into others.
-func (p *Projection) EventTypes() []string {
-	if p.InCode() {
-		return nil
-	}
-	var all []string
-	for _, s := range p.Sources() {
-		all = append(all, s.EventTypes...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
+// DeclaredTypes are the event types that the section events declares, in order. They include those
+// that the projection does not handle.
+func (p *Projection) DeclaredTypes() []string { return sortedKeys(p.schemas) }
 
 // Source is a kind of aggregates whose events a projection folds.
 type Source struct {
@@ -257,6 +248,16 @@ type Source struct {
 	// EventTypes are those that the projection handles, in order, with those that upcasts turn
 	// into others; nil for a projection in Go, which may handle any.
 	EventTypes []string
+}
+
+// Handles reports whether the source has a rule for the event type, or may have one.
+func (s Source) Handles(eventType string) bool {
+	return s.EventTypes == nil || slices.Contains(s.EventTypes, eventType)
+}
+
+// Concerns reports whether the source has the aggregates of a type.
+func (s Source) Concerns(aggregateType string) bool {
+	return s.AggregateType == "" || s.AggregateType == aggregateType
 }
 
 // Sources returns the sources: one, unless the projection is a view.

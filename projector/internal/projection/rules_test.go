@@ -80,7 +80,7 @@ func TestDefinitionOfSeveralRules(t *testing.T) {
 	}
 	// The names of types in .NET have a comma.
 	dotnet := projectiontest.One(t, `projections: [{name: p, collection: c, on: {"Shop.OrderPlaced, Shop": {set: {a: 1}}}}]`)
-	if types := dotnet.EventTypes(); len(types) != 1 || types[0] != "Shop.OrderPlaced, Shop" {
+	if types := dotnet.Sources()[0].EventTypes; len(types) != 1 || types[0] != "Shop.OrderPlaced, Shop" {
 		t.Errorf("event types %q", types)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -391,7 +392,7 @@ func TestViewDefinition(t *testing.T) {
 			t.Errorf("the definition is\n%s\nand after compiling it\n%s", p.Definition(), redefined)
 		}
 		scope, err := projection.ScopeOf(p.Definition())
-		if err != nil || !scope.View || !slices.Equal(scope.AggregateTypes, p.AggregateTypes()) {
+		if err != nil || !scope.View || !reflect.DeepEqual(scope.Sources, p.Sources()) {
 			t.Errorf("scope %+v, %v", scope, err)
 		}
 	}

@@ -14,24 +14,19 @@ import (
 
 // source is a projection, or one source of a view.
 type source struct {
-	name, aggregateType string
+	projection.Source
+	name string
 	// view says that documents are made of many aggregates.
 	view bool
-	// eventTypes are the event types that it handles; nil means that it may handle any.
-	eventTypes []string
 }
 
 func sourcesOf(projections []*projection.Projection) (sources []source) {
 	for _, p := range projections {
 		for _, s := range p.Sources() {
-			sources = append(sources, source{name: p.Name(), aggregateType: s.AggregateType, eventTypes: s.EventTypes, view: p.View() != nil})
+			sources = append(sources, source{s, p.Name(), p.View() != nil})
 		}
 	}
 	return sources
-}
-
-func (p *source) handles(eventType string) bool {
-	return p.eventTypes == nil || slices.Contains(p.eventTypes, eventType)
 }
 
 // Resolve checks the names in the cases. If an event has no aggregate type, Resolve sets
@@ -96,13 +91,13 @@ func (f *File) checkAbsent(c *Case, projections []source) {
 func impliedType(projections []source, eventType string) string {
 	implied := ""
 	for _, p := range projections {
-		if p.aggregateType == "" || !p.handles(eventType) {
+		if p.AggregateType == "" || !p.Handles(eventType) {
 			continue
 		}
-		if implied != "" && implied != p.aggregateType {
+		if implied != "" && implied != p.AggregateType {
 			return ""
 		}
-		implied = p.aggregateType
+		implied = p.AggregateType
 	}
 	return implied
 }
@@ -118,7 +113,7 @@ func (f *File) known(at *yaml.Node, name, projection string, names []string) {
 func (c *Case) unhandled(projections []source) (notes []string) {
 	var known []string
 	for _, p := range projections {
-		known = append(known, p.eventTypes...)
+		known = append(known, p.EventTypes...)
 	}
 	seen := map[string]bool{}
 	for _, s := range c.Steps {
@@ -129,9 +124,9 @@ func (c *Case) unhandled(projections []source) (notes []string) {
 			var types []string
 			handled := false
 			for _, p := range projections {
-				if p.handles(ev.EventType) {
-					types = append(types, p.aggregateType)
-					handled = handled || p.aggregateType == "" || p.aggregateType == ev.AggregateType
+				if p.Handles(ev.EventType) {
+					types = append(types, p.AggregateType)
+					handled = handled || p.AggregateType == "" || p.AggregateType == ev.AggregateType
 				}
 			}
 			seen[ev.EventType] = !handled
