@@ -154,12 +154,21 @@ func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 		t.Fatalf("repaired %v, want %v", found, want)
 	}
 	s.steps(step{"projector audit", 0, "falsified by hand"})
+	const condition = "has left 1 read model wrong"
+	if status, _ := s.projectorCommand(0, "status"); !strings.Contains(status, ": degraded\n") || !strings.Contains(status, condition) {
+		t.Errorf("with a read model that a repair does not delete, the status is\n%s", status)
+	}
+	conditions := func() float64 {
+		return s.metric("projector", "penstock_projector_health_conditions", "condition", "wrong-read-models")
+	}
+	s.await("the same verdict of the projectors", func() bool { return conditions() > 0 })
 	if _, err := ledgers.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "nobody"}}); err != nil {
 		t.Fatal(err)
 	}
 	if found, v := s.verify(0); len(found) > 0 {
 		t.Errorf("after the repair: %v, %+v", found, v)
 	}
+	s.await("no condition", func() bool { return conditions() == 0 })
 	stopLoad()
 
 	// The command works without a projector.

@@ -39,7 +39,7 @@ const (
 // newConditions makes the metric of the conditions of health.
 func (p *Projector) newConditions() *prometheus.GaugeVec {
 	return obs.GaugeVec(p.registry, "penstock_projector_health_conditions",
-		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, behind, store-slow, parked, dead-letters, build-failed, build-waiting, retrying, unregistered and not-reconciled; startup, mongodb, mongodb-access, servicebus, loop-stuck and unreadable make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, behind, store-slow, parked, dead-letters, build-failed, build-waiting, retrying, unregistered, not-reconciled and wrong-read-models; startup, mongodb, mongodb-access, servicebus, loop-stuck and unreadable make the process not ready. Absent while there are none; /readyz and \"projector status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchBroker adds the condition that the broker does not answer.
@@ -104,6 +104,9 @@ func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter,
 	h.Watch("registration", health.Lasting(registrationSilence, func(context.Context) []health.Condition { return past.registry.Conditions() }))
 	h.Watch("parked", func(context.Context) []health.Condition {
 		return operate.ParkedConditions(past.parkedKinds())
+	})
+	h.Watch("verifications", func(context.Context) []health.Condition {
+		return operate.WrongConditions(past.jobs.Verifications(), past.follower.Projections())
 	})
 	h.Watch("builds", func(context.Context) []health.Condition {
 		return catalog.BuildConditions(past.follower.Projections())

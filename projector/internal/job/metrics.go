@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// Run keeps the metrics up to date until ctx ends.
+// Run keeps the metrics and [Store.Verifications] up to date until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -52,29 +52,50 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
+// Verifications returns the verifications that are done, as [Store.Run] has read them last; nil
+// before the first time. The caller must not change them.
+func (s *Store) Verifications() []Job {
+	if found := s.verifications.Load(); found != nil {
+		return *found
+	}
+	return nil
+}
+
 // measure counts the jobs, and finds the one without progress for the longest.
 func (s *Store) measure(ctx context.Context) error {
-	var groups []struct {
-		ID struct {
-			Kind  Kind  `bson:"kind"`
-			State State `bson:"state"`
-		} `bson:"_id"`
-		Count int64 `bson:"count"`
+	type key struct {
+		Kind  Kind  `bson:"kind"`
+		State State `bson:"state"`
 	}
+	var groups []struct {
+		ID    key        `bson:"_id"`
+		Count int64      `bson:"count"`
+		Done  []bson.Raw `bson:"done"`
+	}
+	is := func(field string, value any) bson.D { return bson.D{{Key: "$eq", Value: bson.A{field, value}}} }
 	if err := s.aggregate(ctx, s.jobs, &groups,
 		bson.D{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: bson.D{{Key: "kind", Value: "$kind"}, {Key: "state", Value: "$state"}}},
+			// A group of each projection keeps the groups small.
+			{Key: "_id", Value: bson.D{{Key: "kind", Value: "$kind"}, {Key: "state", Value: "$state"}, {Key: "projection", Value: "$projection"}}},
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
+			{Key: "done", Value: bson.D{{Key: "$push", Value: bson.D{{Key: "$cond", Value: bson.A{
+				bson.D{{Key: "$and", Value: bson.A{is("$kind", Verify), is("$state", Done)}}}, "$$ROOT", "$$REMOVE",
+			}}}}}},
 		}}}); err != nil {
 		return fmt.Errorf("count jobs: %w", err)
 	}
-	counts := make(map[Kind]map[State]int64)
+	counts := make(map[key]int64)
+	verifications := []Job{}
 	for _, g := range groups {
-		if counts[g.ID.Kind] == nil {
-			counts[g.ID.Kind] = make(map[State]int64)
+		counts[g.ID] += g.Count
+		for _, raw := range g.Done {
+			var j Job
+			if bson.Unmarshal(raw, &j) == nil {
+				verifications = append(verifications, j)
+			}
 		}
-		counts[g.ID.Kind][g.ID.State] = g.Count
 	}
+	s.verifications.Store(&verifications)
 	ages, err := s.ages(ctx)
 	if err != nil {
 		return err
@@ -82,7 +103,7 @@ func (s *Store) measure(ctx context.Context) error {
 	for _, kind := range Kinds() {
 		s.metrics.age.WithLabelValues(string(kind)).Set(ages[kind].Seconds())
 		for _, state := range States() {
-			s.metrics.jobs.WithLabelValues(string(kind), string(state)).Set(float64(counts[kind][state]))
+			s.metrics.jobs.WithLabelValues(string(kind), string(state)).Set(float64(counts[key{kind, state}]))
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,6 +55,8 @@ type Store struct {
 	jobs, ranges mongox.Collection
 	options      Options
 	metrics      *metrics
+	// verifications are those that are done.
+	verifications atomic.Pointer[[]Job]
 	// uncounted limits the lines about retries.
 	uncounted obs.Repeats
 	// omitted reports the records that cannot be read.

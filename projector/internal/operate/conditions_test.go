@@ -1,13 +1,18 @@
 package operate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/history"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -58,5 +63,48 @@ func TestConditionsNameTheRemedy(t *testing.T) {
 	}
 	if len(parked) != 4 || len(builds) != 1 || len(waiting) != 2 || len(silent) != 1 || deadletter.Conditions(map[string]int{"other": 0}) != nil {
 		t.Errorf("conditions without a reason: %v %v", parked, builds)
+	}
+}
+
+// A verification that leaves read models wrong is a condition, until a later one of the same
+// aggregates, or of all, leaves none wrong.
+func TestWrongReadModelsAreAConditionUntilTheyAreCompared(t *testing.T) {
+	t.Parallel()
+	entries := map[string]*catalog.Entry{"orders": {Live: &catalog.Live{Generation: 2}}}
+	const all, one, share, other = `{}`, `{"aggregate":"a"}`, `{"sample":0.1}`, `{"aggregate":"b"}`
+	type verification struct {
+		params          string
+		wrong, repaired int64
+	}
+	for name, test := range map[string]struct {
+		done []verification // the newest one last
+		want string
+	}{
+		"none":                      {nil, "ok"},
+		"nothing wrong":             {[]verification{{all, 0, 0}}, "ok"},
+		"all repaired":              {[]verification{{all, 3, 3}}, "ok"},
+		"one not repaired":          {[]verification{{all, 3, 2}}, "job 0 has left 1 read model wrong. \"projector verify --projection orders --repair\""},
+		"later none":                {[]verification{{all, 3, 0}, {all, 0, 0}}, "ok"},
+		"one aggregate repaired":    {[]verification{{one, 1, 0}, {one, 1, 1}}, "ok"},
+		"one of several repaired":   {[]verification{{all, 3, 0}, {one, 1, 1}}, "job 0 has left 3 read models wrong"},
+		"another aggregate":         {[]verification{{one, 1, 0}, {other, 0, 0}}, "job 0 has left 1 read model wrong"},
+		"a share, then all":         {[]verification{{share, 2, 0}, {all, 0, 0}}, "ok"},
+		"all, then a share":         {[]verification{{all, 2, 0}, {share, 0, 0}}, "job 0 has left 2 read models wrong"},
+		"the newest one is counted": {[]verification{{all, 2, 0}, {one, 1, 0}}, "job 1 has left 1 read model wrong"},
+	} {
+		var jobs []job.Job
+		for i, v := range test.done {
+			var params bson.Raw
+			if err := bson.UnmarshalExtJSON([]byte(v.params), false, &params); err != nil {
+				t.Fatal(err)
+			}
+			jobs = append(jobs, job.Job{
+				ID: fmt.Sprintf("job %d", i), Projection: "orders", Generation: 2, Params: params, Created: time.UnixMilli(int64(i)),
+				Counts: map[string]int64{string(history.Different): v.wrong, string(history.Parked): 5, history.CountRepaired: v.repaired},
+			}, job.Job{Projection: "orders", Generation: 1, Counts: map[string]int64{string(history.Missing): 9}})
+		}
+		if text := health.Judge(WrongConditions(jobs, entries)).String(); !strings.Contains(text, test.want) || test.want == "ok" && text != "ok" {
+			t.Errorf("%s: %s, want %s", name, text, test.want)
+		}
 	}
 }

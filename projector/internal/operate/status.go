@@ -191,7 +191,12 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	maps.DeleteFunc(own, func(_ string, entry *catalog.Entry) bool { return entry.Pipeline != p.Pipeline })
 	conditions = append(conditions, catalog.BuildConditions(own)...)
 	conditions = append(conditions, ParkedConditions(ParkedKinds(parked, own))...)
-	looked := []string{"parked", "build-failed"}
+	verifications, err := s.jobs.List(ctx, job.Filter{Kinds: []job.Kind{job.Verify}, States: []job.State{job.Done}})
+	if err != nil {
+		return err
+	}
+	conditions = append(conditions, WrongConditions(verifications, own)...)
+	looked := []string{"parked", "build-failed", wrongReadModels}
 	if p.Pipeline == e.Config.Pipeline().String() && deadLetters != nil {
 		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
 		looked = append(looked, "dead-letters")
