@@ -143,7 +143,7 @@ function table(t) {
 function condition(c) {
   const item = element("li", c.state === "degraded" ? "warn" : "bad");
   const title = c.subject ? c.name + " " + c.subject : c.name;
-  item.append(element("strong", "", title), " since " + aged(new Date(c.since).toISOString().replace(/\.\d+/, "")), element("p", "", c.text));
+  item.append(element("strong", "", title), " since ", element("time", "", aged(new Date(c.since).toISOString().replace(/\.\d+/, ""))), element("p", "", c.text));
   if (c.remedy) item.append(element("p", "remedy", c.remedy));
   return item;
 }
