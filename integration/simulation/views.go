@@ -42,6 +42,7 @@ const viewsTemplate = `views:
       events: {sum: part.count}
       greatest: {max: part.chain}
       odd: {count: true, where: part.count % 2 == 1}
+      chainsByCount: {sum: part.chain, by: part.count % 4}
       versions: {set: part.version}
   - name: steps
     collection: steps
@@ -61,6 +62,7 @@ const viewsTemplate = `views:
           count: {count: true}
           sum: {sum: element.step}
           last: {max: element.step}
+          stepsOf: {count: true, by: element.of}
       - aggregateType: Wallet
         key: "'s' + string(state.amount % 3)"
         keep: fields
@@ -90,7 +92,9 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 	for _, id := range slices.Sorted(maps.Keys(events)) {
 		list := events[id]
 		if list[0].AggregateType == wallet {
-			foldWallet(id, list, func(key string) bson.M { return document(steps, key, bson.M{"count": int64(0), "sum": int64(0)}) })
+			foldWallet(id, list, func(key string) bson.M {
+				return document(steps, key, bson.M{"count": int64(0), "sum": int64(0), "stepsOf": bson.M{}})
+			})
 			continue
 		}
 		var part bson.M
@@ -128,7 +132,7 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 			}
 		}
 		if part != nil {
-			d := document(groups, part["group"].(string), bson.M{"chains": int64(0), "events": int64(0), "odd": int64(0), "versions": bson.A{int64(version)}, "accounts": bson.M{}})
+			d := document(groups, part["group"].(string), bson.M{"chains": int64(0), "events": int64(0), "odd": int64(0), "versions": bson.A{int64(version)}, "accounts": bson.M{}, "chainsByCount": bson.M{}})
 			chain, count := part["chain"].(int64), part["count"].(int64)
 			greatest, ok := d["greatest"].(int64)
 			if !ok || chain > greatest {
@@ -136,15 +140,17 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 			}
 			d["parts"], d["chains"], d["events"] = d["parts"].(int64)+1, d["chains"].(int64)+chain, d["events"].(int64)+count
 			d["odd"] = d["odd"].(int64) + count%2
+			addTo(d["chainsByCount"].(bson.M), strconv.FormatInt(count%4, 10), chain)
 			d["accounts"].(bson.M)[id] = part
 		}
 		contributes := map[string]bool{}
 		for _, n := range seen {
 			key := "s" + strconv.FormatInt(n%3, 10)
-			d := document(steps, key, bson.M{"count": int64(0), "sum": int64(0)})
+			d := document(steps, key, bson.M{"count": int64(0), "sum": int64(0), "stepsOf": bson.M{}})
 			keepFirst(d, bson.M{"step": n, "of": id})
 			last, _ := d["last"].(int64)
 			d["count"], d["sum"], d["last"] = d["count"].(int64)+1, d["sum"].(int64)+n, max(last, n)
+			addTo(d["stepsOf"].(bson.M), id, 1)
 			if !contributes[key] {
 				contributes[key] = true
 				d["parts"] = d["parts"].(int64) + 1
@@ -157,6 +163,14 @@ func foldViews(version int, events map[string][]storedEvent) (groups, steps map[
 		}
 	}
 	return groups, steps
+}
+
+// addTo adds to a total of a key. A key whose total is 0 is not there.
+func addTo(totals bson.M, key string, n int64) {
+	old, _ := totals[key].(int64)
+	if totals[key] = old + n; old+n == 0 {
+		delete(totals, key)
+	}
 }
 
 // listOf is the list of the accounts, by their chains and then by their ids.
