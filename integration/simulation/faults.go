@@ -70,6 +70,10 @@ const lateness = "write late"
 // event is acknowledged.
 const firstTerm = "end the first term"
 
+// slowScan is the kind of fault in which the publishers scan the event store for more than a minute. In
+// plans with it, few events may be in flight, so that a scan waits for the topic.
+const slowScan = "scan slowly"
+
 // The ways of [lateness] that concern the read models of the ledger, and the watermarks of
 // aggregates without a read model.
 const lateToLedger, lateToWatermarks = 1, 2
@@ -327,10 +331,14 @@ var faultKinds = map[string]faultKind{
 			w.start(p)
 		}
 	}},
+	slowScan: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
+		_ = w.command(ctx, virtual.Publisher, "checkpoint", "set", "beginning", "--yes", "--why", "simulation")
+		w.bus.Throttle(time.Minute + f.For)
+	}},
 	erasure:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},
 	ambush:      {alone: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.ambush(ctx, f) }},
 	intrusion:   {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.intrude(ctx, f) }},
-	replacement: {alone: true, run: func(ctx context.Context, w *World, _ Fault) { w.replaceEvents(ctx) }},
+	replacement: {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.replaceEvents(ctx, f.Way == 0) }},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		to := time.Now().UTC()
 		from := to.Add(-time.Duration(1+f.Way) * 20 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,8 @@ type History struct {
 	// follow the change stream for the first time.
 	coordinator string
 	followed    time.Time
+	// drained says that a publisher has reported that all events of a former collection are published.
+	drained atomic.Bool
 	// beside is the history of the second pipeline; nil if there is none.
 	beside *History
 }
@@ -203,6 +206,9 @@ func (l *logWriter) Write(b []byte) (int, error) {
 		l.history.mu.Lock()
 		l.history.followed = cmp.Or(l.history.followed, time.Now())
 		l.history.mu.Unlock()
+	}
+	if text := string(b); strings.Contains(text, "everything that the change stream had of it is published") && !strings.Contains(text, "the oplog no longer has") {
+		l.history.drained.Store(true)
 	}
 	level, _ := fields["level"].(string)
 	for _, name := range []string{"message", "level", "time", "service"} {

@@ -271,6 +271,10 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	}
 	drawIntrusions(p)
 	drawAmbushes(p)
+	if r := rand.New(rand.NewPCG(seed, 0x736c6f777363616e)); p.Beside == nil && r.IntN(6) == 0 {
+		at := time.Duration(r.Int64N(int64(length * 2 / 3)))
+		p.Faults = append(p.Faults, Fault{At: at, For: time.Duration(r.Int64N(int64(time.Minute))), Kind: slowScan})
+	}
 	return p
 }
 

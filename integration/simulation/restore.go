@@ -15,16 +15,28 @@ import (
 )
 
 // replaceEvents replaces the collection of the event store by a copy with the same documents,
-// as a restore or a move to another server does. Writers wait and no publisher runs meanwhile.
-// The publisher then begins anew, as docs/operations.md says.
-func (w *World) replaceEvents(ctx context.Context) {
+// as a restore or a move to another server does. Writers wait meanwhile. Either no publisher runs, and
+// the publishers then begin anew, as docs/operations.md says. Or they run and have a backlog: when they
+// have reported that they have published it, they continue with what is inserted from then on.
+func (w *World) replaceEvents(ctx context.Context, running bool) {
 	ctx = context.WithoutCancel(ctx)
-	w.turn(false, w.publishers)
-	defer w.turn(true, w.publishers)
+	if running {
+		w.bus.Throttle(time.Minute)
+		wait(ctx, 10*time.Second)
+	} else {
+		w.turn(false, w.publishers)
+		defer w.turn(true, w.publishers)
+	}
 	w.writing.Lock()
+	defer w.writing.Unlock()
+	w.history.drained.Store(false)
 	until(ctx, func() error { return w.copyEvents(ctx) })
 	w.replaced.Store(true)
-	w.writing.Unlock()
+	for end := time.Now().Add(3 * time.Minute); running && time.Now().Before(end); wait(ctx, time.Second) {
+		if w.history.drained.Load() && w.command(ctx, virtual.Publisher, "checkpoint", "set", "now", "--yes", "--why", "has published the former events") == nil {
+			return
+		}
+	}
 	w.beginAnew(ctx)
 }
 

@@ -242,6 +242,9 @@ func (w *World) environ(version int) []string {
 	if p.Reconcile {
 		env = append(env, "PENSTOCK_RECONCILE=1m")
 	}
+	if slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == slowScan }) {
+		env = append(env, "PENSTOCK_MAX_INFLIGHT_EVENTS=16")
+	}
 	if p.Slots > 0 {
 		env = append(env, fmt.Sprintf("PENSTOCK_SESSIONS=%d", p.Slots), "PENSTOCK_CONNECTIONS=1")
 	}
