@@ -394,12 +394,8 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	n, size := 0, len(d.fields)
 	for _, field := range d.view.As {
 		n += len(d.embedded[field])
-		_, list := d.view.Lists[field]
 		for _, p := range d.embedded[field] {
 			size += len(p.value.Value)
-			if !list { // an element has the id in it
-				size += len(p.aggregateID)
-			}
 		}
 	}
 	if n > MaxEmbedded || size > MaxEmbeddedBytes {

@@ -211,32 +211,39 @@ func TestSplitPartsGiveTheSameDocuments(t *testing.T) {
 	})
 }
 
-// TestFullness checks how near documents are to the limits of what they show.
+// TestFullness checks how near documents are to the limits of what they show, and that a document
+// beyond them is refused.
 func TestFullness(t *testing.T) {
 	t.Parallel()
-	projections := shop(t)
-	embedded, totals := projections[0].View(), setView(t)
-	fullness := func(v model.View, n, size int) float64 {
-		t.Helper()
+	embedded, totals := shop(t)[0].View(), setView(t)
+	for name, test := range map[string]struct {
+		view            model.View
+		parts, id, rest int // the number of parts, and the sizes of their ids and of the rest of them
+		least, most     float64
+	}{
+		"900 of 1,000 parts":       {embedded, 900, 3, 10, 0.9, 0.9},
+		"3,600 KiB of 4 MiB":       {embedded, 36, 2, 100 << 10, 0.87, 0.89},
+		"3,600 KiB of ids":         {embedded, 450, 8 << 10, 10, 0.87, 0.89},
+		"only totals":              {totals, 100, 3, 100 << 10, 0, 0.01},
+		"more than 1,000 parts":    {embedded, 1001, 4, 10, 0, 0},
+		"more than 4 MiB":          {embedded, 41, 2, 100 << 10, 0, 0},
+		"more than 4 MiB with ids": {embedded, 520, 8 << 10, 10, 0, 0},
+	} {
 		var parts []model.Part
-		for i := range n {
-			text := strings.Repeat("x", size)
+		for i := range test.parts {
+			text := strings.Repeat("x", test.rest)
 			part := testkit.Raw(bson.M{"text": text, model.FieldDocuments: bson.A{bson.M{model.FieldKey: "k", "as": "orders", "totals": bson.M{"values": text + fmt.Sprint(i)}}}})
-			parts = append(parts, model.Part{AggregateID: fmt.Sprint(i), Document: part})
+			parts = append(parts, model.Part{AggregateID: fmt.Sprintf("%0*d", test.id, i), Document: part})
 		}
-		document, err := model.Whole(v, "k", parts)
-		if err != nil {
-			t.Fatal(err)
+		document, err := model.Whole(test.view, "k", parts)
+		if test.most == 0 {
+			if err == nil || !strings.Contains(err.Error(), "leave out as") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
 		}
-		return v.Fullness(document)
-	}
-	if f := fullness(embedded, 900, 10); f != 0.9 {
-		t.Errorf("900 of 1,000 parts are %v", f)
-	}
-	if f := fullness(embedded, 36, 100<<10); f < 0.87 || f > 0.89 {
-		t.Errorf("3,600 KiB of 4 MiB are %v", f)
-	}
-	if f := fullness(totals, 100, 100<<10); f > 0.01 {
-		t.Errorf("a document with totals only is %v", f)
+		if f := test.view.Fullness(document); err != nil || f < test.least || f > test.most {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
 	}
 }
