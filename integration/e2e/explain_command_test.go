@@ -67,7 +67,7 @@ func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 		step{"projector explain --aggregate=right --last=1", 0, "the document after event 4"},
 		step{"projector explain --aggregate=wrong --until=1", 0, "the document after event 1; later events were not read:"},
 		step{"projector explain --aggregate=right --at=2100-01-01T00:00:00Z --document", 0, "{\n  \"n\": 5\n}\n"},
-		step{"projector explain --aggregate=right --at=2000-01-01T00:00:00Z --document", 1, `aggregate "right" had no event at that time`},
+		step{"projector explain --aggregate=right --at=2000-01-01 --document", 1, `aggregate "right" had no event at that time`},
 		step{"projector explain --aggregate=nobody", 1, `the event store has no event of aggregate "nobody"`},
 		step{"projector diff " + s.projectionsFile(countsProjection), 0, "unchanged"},
 		step{"projector diff --sample=1 " + s.projectionsFile(countsProjection) + " " + changed, 1, ""},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -89,6 +90,7 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: helpWidth, Compact: true, FlagsLast: true}),
 		kong.Vars{"why": "optional", "version": info.Name + " " + Version()},
 		kong.Resolvers(kong.ResolverFunc(p.resolve)),
+		kong.TypeMapper(reflect.TypeFor[time.Time](), kong.MapperFunc(instant)),
 		kong.Embed(&struct {
 			Version kong.VersionFlag `help:"Print the version."`
 		}{}),
@@ -124,6 +126,23 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 		problems = append(problems, c.CheckFor(chosen.Command))
 	}
 	return chosen, p.report(info, stderr, errors.Join(problems...))
+}
+
+// instant reads a time.
+func instant(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("time", &text); err != nil {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		at, err = time.Parse(time.DateOnly, text)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not a time: use an RFC 3339 time such as 2026-03-01T12:00:00Z, or a date such as 2026-03-01, which is its first moment in UTC", text)
+	}
+	target.Set(reflect.ValueOf(at))
+	return nil
 }
 
 // adviseOnIDs prints a line if an aggregate's id is in upper case. That is another id, and only a

@@ -177,6 +177,13 @@ func TestParseCommands(t *testing.T) {
 	if o := run(t, &c, nil, "do", "retry", "users", "--limit", "5", "--uri=y"); o.err != nil || c.Do.Retry.Limit != 5 || c.URI != "y" {
 		t.Errorf("flags: %+v %+v", o, c)
 	}
+	for text, want := range map[string]time.Time{
+		"2026-03-01": time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), "2026-03-01T12:00:00Z": time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+	} {
+		if o := run(t, &c, nil, "do", "walk", "--since", text); o.err != nil || !c.Do.Walk.Since.Equal(want) {
+			t.Errorf("%s: %+v %v", text, o, c.Do.Walk.Since)
+		}
+	}
 	for name, c := range map[string]struct {
 		environment map[string]string
 		args        []string
@@ -190,6 +197,7 @@ func TestParseCommands(t *testing.T) {
 		"extra argument":          {nil, []string{"do", "walk", "x"}, `unexpected argument x`},
 		"empty argument":          {map[string]string{"LIMIT": "1"}, []string{"do", "retry", ""}, "<projection> is empty: give it a value"},
 		"empty flag":              {nil, []string{"do", "walk", "--of="}, "--of is empty: give it a value, or leave it out"},
+		"wrong time":              {nil, []string{"do", "walk", "--since=1 March"}, `--since: "1 March" is not a time: use an RFC 3339 time such as 2026-03-01T12:00:00Z, or a date such as 2026-03-01`},
 		"empty value":             {nil, []string{"do", "walk", "--named", ""}, "--named is empty: give it a value, or leave it out"},
 		"flag of another command": {nil, []string{"do", "retry", "p", "--limit=5", "--depth=1"}, `unknown flag --depth`},
 	} {

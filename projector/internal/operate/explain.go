@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -29,7 +30,7 @@ type explainCommand struct {
 	First      int       `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
 	Last       int       `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
 	Until      *int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
-	At         time.Time `name:"at" placeholder:"TIME" help:"Stop before the first event whose time is later, such as 2026-03-01T12:00:00Z: the read model as it was."`
+	At         time.Time `name:"at" placeholder:"TIME" help:"Stop before the first event whose time is later, such as 2026-03-01T12:00:00Z, or 2026-03-01 for the beginning of that day in UTC: the read model as it was."`
 	Document   bool      `name:"document" help:"Print the document alone, as Extended JSON; null if there is none."`
 }
 
@@ -145,6 +146,9 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 	if c.Document {
 		if len(results) > 1 {
 			return fmt.Errorf("--document prints one read model, and there are %d: choose one by --projection", len(results))
+		}
+		if results[0].View {
+			fmt.Fprintf(e.stderr, "this is the part of aggregate %q in the view %s, not one of the documents that readers see; it contributes to: %s\n", c.Aggregate, results[0].Projection, cmp.Or(strings.Join(results[0].Keys, ", "), "none"))
 		}
 		return cli.PrintJSON(e.stdout, results[0].Document)
 	}

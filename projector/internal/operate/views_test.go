@@ -31,6 +31,10 @@ func TestExplainShowsViews(t *testing.T) {
 		t.Fatalf("%v\n%s", err, problems)
 	}
 	_, steps, _ := strings.Cut(out, "event 2")
+	if out, problems, err := runLine(t, env, "explain", "--aggregate", "o-1", "--from", events, "--projection", "customerOrders", "--document"); err != nil || !strings.HasPrefix(out, "{") ||
+		!strings.Contains(problems, `this is the part of aggregate "o-1" in the view customerOrders, not one of the documents that readers see; it contributes to: c-2`) {
+		t.Errorf("%v\n%s\n%s", err, problems, out)
+	}
 	const want = `  OrderShipped  applied
   set status: 'shipped'  =>  "shipped"
   key: state.customerId  =>  "c-1"
