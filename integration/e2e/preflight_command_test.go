@@ -115,6 +115,9 @@ func TestPreflightNamesWhatIsMissing(t *testing.T) {
 	if found := run("publisher", 1, "--field-event-type=kind")["event store, events"]; found.State != "failed" {
 		t.Errorf("with a wrong field name: %+v", found)
 	}
+	if found := run("projector", 1, "--field-event-type=kind")["event store, events"]; !strings.Contains(found.Detail, "missing_event_type: field kind") {
+		t.Errorf("the reason is not named: %+v", found)
+	}
 	if out, _ := s.publisherCommand(1, "check", "--field-event-type=kind"); !strings.Contains(out, "failed   event store, events: ") || !strings.Contains(out, "\n           -> ") {
 		t.Errorf("for people:\n%s", out)
 	}

@@ -13,33 +13,29 @@ import (
 )
 
 // Sample calls visit for the n oldest events by _id and then for the n newest that are not
-// among them. The bytes of an event are valid only during its visit. broken counts the
-// documents that break the contract, which are not visited.
-func (r *Reader) Sample(ctx context.Context, n int, visit func(*event.Event)) (broken int, err error) {
-	last, broken, err := r.visit(ctx, bson.D{}, 1, n, visit)
-	if err != nil || len(last.Value) == 0 {
-		return broken, err
+// among them. The bytes of an event are valid only during its visit. broken is why a document
+// breaks the contract.
+func (r *Reader) Sample(ctx context.Context, n int, visit func(ev *event.Event, broken error)) error {
+	last, err := r.visit(ctx, bson.D{}, 1, n, visit)
+	if err == nil && len(last.Value) > 0 {
+		_, err = r.visit(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: last}}}}, -1, n, visit)
 	}
-	_, more, err := r.visit(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: last}}}}, -1, n, visit)
-	return broken + more, err
+	return err
 }
 
 // visit reads n events in the order of their _id and gives the last _id.
-func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit func(*event.Event)) (last bson.RawValue, broken int, err error) {
+func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit func(*event.Event, error)) (last bson.RawValue, err error) {
 	err = r.each(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: order}}).SetLimit(int64(n)), func(document bson.Raw) bool {
 		id := document.Lookup("_id")
 		last = bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)}
-		if ev, err := r.reader.Read(document); err == nil {
-			visit(&ev)
-		} else {
-			broken++
-		}
+		ev, broken := r.reader.Read(document)
+		visit(&ev, broken)
 		return true
 	})
 	if err != nil {
 		err = fmt.Errorf("read events: %w", err)
 	}
-	return last, broken, err
+	return last, err
 }
 
 // TypeCount is the number of events of an event type and an aggregate type, which may be empty.

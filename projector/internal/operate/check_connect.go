@@ -149,17 +149,22 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *config.Stores,
 		return
 	}
 	const sample = "event store, events"
-	good := 0
-	broken, err := history.Sample(ctx, checkedEvents, func(*event.Event) { good++ })
+	total, broken, last := 0, 0, error(nil)
+	err := history.Sample(ctx, checkedEvents, func(_ *event.Event, breaks error) {
+		if total++; breaks != nil {
+			broken, last = broken+1, breaks
+		}
+	})
+	detail := fmt.Sprintf("%d of a sample of %d break the contract, such as: %v", broken, total, last)
 	switch {
 	case err != nil:
 		r.Refused(sample, mongox.Explain(ctx, err), "grant the user read on database "+s.Events.Database().Name())
-	case broken > good:
-		r.Fail(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "set PENSTOCK_FIELD_* to the names that the documents have, as for the publisher")
+	case 2*broken > total:
+		r.Fail(sample, detail, "if the documents have other names of fields, set PENSTOCK_FIELD_*, as for the publisher; otherwise correct the writer")
 	case broken > 0:
-		r.Warn(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "see \"publisher quarantine list\"")
+		r.Warn(sample, detail, "see \"publisher quarantine list\"")
 	default:
-		r.OK(sample, fmt.Sprintf("a sample of %d keeps the contract", good))
+		r.OK(sample, fmt.Sprintf("a sample of %d keeps the contract", total))
 	}
 	const what = "event store, types"
 	stored, err := history.Types(ctx, newestEvents)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
@@ -51,12 +52,19 @@ func (e *Environment) infer(ctx context.Context, sample int) (*authoring.Inferen
 		events = eventstore.NewReader(s.Events, fields, e.Logger)
 	}
 	inference := new(authoring.Inference)
-	broken, err := events.Sample(ctx, sample, inference.Add)
+	broken, last := 0, error(nil)
+	err = events.Sample(ctx, sample, func(ev *event.Event, breaks error) {
+		if breaks != nil {
+			broken, last = broken+1, breaks
+			return
+		}
+		inference.Add(ev)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read a sample of %s: %w", e.Config.MongoDB.Events(), err)
 	}
 	if broken > 0 {
-		e.Logger.Warn().Int("events", broken).Msg("documents that break the event contract were left out; check PENSTOCK_FIELD_*")
+		e.Logger.Warn().Err(last).Int("events", broken).Msg("documents that break the event contract were left out; if they have other names of fields, set PENSTOCK_FIELD_*")
 	}
 	if types := inference.LeftOut(); len(types) > 0 {
 		e.Logger.Warn().Strs("eventTypes", types).Msg("event types with \" | \" or * were left out, because a file of projections cannot name them; write a projection in Go for them")
