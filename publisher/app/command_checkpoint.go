@@ -53,7 +53,7 @@ func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *st
 
 type checkpointSetCommand struct {
 	cli.Change `set:"why=required"`
-	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), start (the same for a stream that began at now or at a time: older events are left out), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned, and events whose timestamp is before that time are left out."`
+	Where      string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), start (the same for a stream that began at now or at a time: older events are left out), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned, and events whose timestamp is more than a minute before that time are left out."`
 }
 
 // recordedStart is the value of checkpointSetCommand.Where for the start that the checkpoint records.

@@ -23,7 +23,7 @@ var errContended = errors.New("other processes kept changing the read model; ver
 
 // errExtra says why a finding of the kind [Extra] is not repaired.
 func errExtra(f *Finding) error {
-	return fmt.Errorf("%s, and a repair deletes no read model: check the event store, and delete the read model by hand if it is wrong", f.Detail)
+	return fmt.Errorf("%s, and a repair deletes no read model: put events back that are missing, or delete all events of the aggregate and run \"projector erase\"; delete by hand a read model that the projector did not write", f.Detail)
 }
 
 // errErased says why a job leaves an erased aggregate that has events again, unless it is about that
@@ -44,7 +44,7 @@ func errNewer(err error) error {
 var errNothing = errors.New("nothing to write")
 
 func nothing(f *Finding) error {
-	return fmt.Errorf("%w: %s, and the events in the event store give no other read model: check them, and delete the read model by hand if it is wrong", errNothing, cmp.Or(f.Detail, "the read model is "+string(f.Kind)))
+	return fmt.Errorf("%w: %s, and the events in the event store give no other read model: put events back that are missing, or delete all events of the aggregate and run \"projector erase\"", errNothing, cmp.Or(f.Detail, "the read model is "+string(f.Kind)))
 }
 
 // repair repairs an aggregate's read model, or returns the reason why it could not.

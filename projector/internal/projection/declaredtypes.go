@@ -42,7 +42,7 @@ func (s *schema) admits(v bson.RawValue) bool {
 // check returns an error if the value, or a value in it, has another type than declared.
 func (s *schema) check(v bson.RawValue) error {
 	if !s.admits(v) {
-		return fmt.Errorf("%s is %s, and the section events declares it as %s: correct the event or the declaration, then retry", s.name, fold.TypeName(v), strings.Join(s.words, " or "))
+		return fmt.Errorf("%s is %s, and the section events declares it as %s: correct the event or the declaration, then retry", s.name, fold.TypeName(v), strings.Replace(strings.Join(s.words, " or "), wordNumber, "number (of any type)", 1))
 	}
 	switch {
 	case v.Type == bson.TypeEmbeddedDocument && s.properties != nil:

@@ -180,7 +180,7 @@ projections:
 		`{"dueOn": {"$date": 0}, "note": 1}`:                                "payload.note is int, and the section events declares it as null or string",
 		`{"dueOn": {"$date": 0}, "address": {"city": ["Ulm"]}}`:             "payload.address.city is array, and",
 		`{"dueOn": {"$date": 0}, "address": "Ulm"}`:                         "payload.address is string, and",
-		`{"dueOn": {"$date": 0}, "copies": [{"shelf": 1}, {"shelf": "2"}]}`: "payload.copies[].shelf is string, and the section events declares it as number",
+		`{"dueOn": {"$date": 0}, "copies": [{"shelf": 1}, {"shelf": "2"}]}`: "payload.copies[].shelf is string, and the section events declares it as number (of any type)",
 	} {
 		for _, p := range []*projection.Projection{p, stored} {
 			f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "Lent", payload)})
