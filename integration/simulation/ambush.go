@@ -20,7 +20,7 @@ const ambush = "strike at a build"
 // collections have the same names, or a backup that is restored.
 func drawAmbushes(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, 0x616d62757368))
-	if r.IntN(3) > 0 || !p.Reconcile || p.Beside != nil || slices.ContainsFunc(p.Faults, func(f Fault) bool {
+	if r.IntN(3) > 1 || !p.Reconcile || p.Beside != nil || slices.ContainsFunc(p.Faults, func(f Fault) bool {
 		return slices.Contains([]string{restoration, stateRestoration}, f.Kind)
 	}) {
 		return
@@ -159,9 +159,11 @@ func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 			from := time.Now().UTC().Add(-time.Minute)
 			_ = w.command(ctx, virtual.Publisher, "republish", "--from", from.Format(time.RFC3339), "--to", time.Now().UTC().Format(time.RFC3339), "--yes", "--why", "simulation")
 		}},
-		// Pods see the build late, and everything takes its time.
+		// Pods see the build late, and everything takes its time, most of all what the job writes:
+		// meanwhile events come for the aggregates that it has read.
 		{"tally", "building", 0, func() {
 			late(1+f.Process%2, "projections", "find")
+			late(2, text(withID(w.state("projections"), w.named("tally")), "building", "shadow"), "insert", "update")
 			w.stores.SetLatency(f.For / 300)
 			wait(ctx, 30*time.Second)
 			w.stores.SetLatency(0)
