@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/health"
 )
@@ -36,7 +35,6 @@ func BuildConditions(entries map[string]*Entry) []health.Condition {
 			})
 		}
 	}
-	slices.SortFunc(found, func(a, b health.Condition) int { return cmp.Compare(a.Subject, b.Subject) })
 	return found
 }
 
@@ -59,6 +57,5 @@ func WaitingConditions(entries map[string]*Entry) []health.Condition {
 			Remedy: fmt.Sprintf("\"projector projections show %s\" has the details.", name),
 		})
 	}
-	slices.SortFunc(found, func(a, b health.Condition) int { return cmp.Compare(a.Subject, b.Subject) })
 	return found
 }

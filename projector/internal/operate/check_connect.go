@@ -172,7 +172,7 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *config.Stores,
 	for _, p := range e.Projections {
 		sources = append(sources, p.Sources()...)
 	}
-	switch types := unhandledTypes(stored, sources, declaredTypes(e.Projections)); {
+	switch types := unhandledTypes(stored, sources, e.Projections); {
 	case err != nil:
 		r.Refused(what, mongox.Explain(ctx, err), "grant the user read on database "+s.Events.Database().Name())
 	case len(types) > 0:

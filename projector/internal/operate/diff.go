@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -171,21 +170,15 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after [
 	if len(found) == 0 {
 		fmt.Fprintln(e.stderr, "the catalog has no projection of this event store: every projection is new")
 	}
-	var before []*projection.Projection
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		entry := found[name]
-		if entry.Live == nil || entry.RetiredAt != nil {
-			continue
-		}
-		p, err := Compile(entry.Live.Definition, e.inCode)
-		switch {
-		case err == nil:
-			before = append(before, p)
-		case entry.Live.InCode:
-			fmt.Fprintf(e.stderr, "%s: left out: %v\n", name, err)
-		default:
-			return nil, 0, fmt.Errorf("projection %s: %w", name, err)
-		}
+	live := maps.Clone(found)
+	maps.DeleteFunc(live, func(_ string, entry *catalog.Entry) bool { return entry.Live == nil || entry.RetiredAt != nil })
+	lives, err := e.liveFoldables(live, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	before := make([]*projection.Projection, len(lives))
+	for i, f := range lives {
+		before[i] = f.Projection
 	}
 	all = comparisons(before, after)
 	for _, c := range all {
@@ -256,7 +249,7 @@ func (c *diffCommand) print(e *Environment, d difference) error {
 	if c.JSON() {
 		return errors.Join(cli.PrintJSON(e.stdout, d), findings)
 	}
-	return errors.Join(printDifference(e.stdout, d), findings)
+	return errors.Join(printLines(e.stdout, "difference", func(p printer) { p.difference(d) }), findings)
 }
 
 // duration returns how long a rollout takes with the given number of pods.

@@ -1,9 +1,7 @@
 package operate
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/poll"
@@ -15,19 +13,14 @@ const (
 	shownParks  = 10
 )
 
-// printDifference prints the effect of changed definitions as text.
-func printDifference(w io.Writer, d difference) error {
-	p := printer{bufio.NewWriter(w)}
+// difference prints the effect of changed definitions as text.
+func (p printer) difference(d difference) {
 	for _, c := range d.Projections {
 		p.comparison(c)
 		p.line(0, "")
 	}
 	p.line(0, "sample: %s with %s, of which %d break the event contract", cli.Count(d.Aggregates, "aggregate"), cli.Count(d.Events, "event"), d.Unreadable)
 	p.rollout(d.Rollout)
-	if err := p.Flush(); err != nil {
-		return fmt.Errorf("print the difference: %w", err)
-	}
-	return nil
 }
 
 func (p printer) comparison(c *comparison) {

@@ -155,7 +155,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 	if c.JSON() {
 		return cli.PrintJSON(e.stdout, results)
 	}
-	return printExplanations(e.stdout, results)
+	return printLines(e.stdout, "explanation", func(p printer) { p.explanations(results) })
 }
 
 // read calls visit with the events of the file or of the event store.

@@ -13,19 +13,24 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 )
 
-// printExplanations prints explanations as text.
-func printExplanations(w io.Writer, all []explanation) error {
+// printLines prints the lines of a result. what names it in the error.
+func printLines(w io.Writer, what string, lines func(printer)) error {
 	p := printer{bufio.NewWriter(w)}
+	lines(p)
+	if err := p.Flush(); err != nil {
+		return fmt.Errorf("print the %s: %w", what, err)
+	}
+	return nil
+}
+
+// explanations prints explanations as text.
+func (p printer) explanations(all []explanation) {
 	for i, x := range all {
 		if i > 0 {
 			p.line(0, "")
 		}
 		p.explanation(x)
 	}
-	if err := p.Flush(); err != nil {
-		return fmt.Errorf("print the explanation: %w", err)
-	}
-	return nil
 }
 
 // printer prints indented lines. It removes control characters, because the texts come from

@@ -130,14 +130,20 @@ func (c *jobsShowCommand) runOn(ctx context.Context, e *Environment, s *stored) 
 	})
 }
 
+// jobChange are the flags of the commands that change a job.
+type jobChange struct {
+	jobID
+	cli.Change
+}
+
 // change asks for confirmation, changes a job and prints its state.
-func (c jobID) change(ctx context.Context, e *Environment, s *stored, flags cli.Change, verb string, do func(context.Context) (job.Job, error)) error {
+func (c jobChange) change(ctx context.Context, e *Environment, s *stored, verb string, do func(context.Context) (job.Job, error)) error {
 	before, err := s.jobs.Get(ctx, c.ID)
 	if err != nil {
 		return c.explain(err)
 	}
 	what := fmt.Sprintf("%s job %s, a %s of projection %s, generation %d, which is %s", verb, c.ID, before.Kind, before.Projection, before.Generation, before.State)
-	return s.change(ctx, flags, what, func(ctx context.Context) (map[string]int64, error) {
+	return s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 		after, err := do(ctx)
 		if err == nil {
 			fmt.Fprintf(e.stdout, "job %s is %s\n", after.ID, after.State)
@@ -146,31 +152,22 @@ func (c jobID) change(ctx context.Context, e *Environment, s *stored, flags cli.
 	})
 }
 
-type jobsPauseCommand struct {
-	jobID
-	cli.Change
-}
+type (
+	jobsPauseCommand  struct{ jobChange }
+	jobsResumeCommand struct{ jobChange }
+	jobsCancelCommand struct{ jobChange }
+)
 
 func (c *jobsPauseCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	return c.change(ctx, e, s, c.Change, "pause", func(ctx context.Context) (job.Job, error) { return s.jobs.Pause(ctx, c.ID, by(c.Change)) })
-}
-
-type jobsResumeCommand struct {
-	jobID
-	cli.Change
+	return c.change(ctx, e, s, "pause", func(ctx context.Context) (job.Job, error) { return s.jobs.Pause(ctx, c.ID, by(c.Change)) })
 }
 
 func (c *jobsResumeCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	return c.change(ctx, e, s, c.Change, "resume", func(ctx context.Context) (job.Job, error) { return s.jobs.Resume(ctx, c.ID) })
-}
-
-type jobsCancelCommand struct {
-	jobID
-	cli.Change
+	return c.change(ctx, e, s, "resume", func(ctx context.Context) (job.Job, error) { return s.jobs.Resume(ctx, c.ID) })
 }
 
 func (c *jobsCancelCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	return c.change(ctx, e, s, c.Change, "cancel", func(ctx context.Context) (job.Job, error) { return s.jobs.Cancel(ctx, c.ID, by(c.Change)) })
+	return c.change(ctx, e, s, "cancel", func(ctx context.Context) (job.Job, error) { return s.jobs.Cancel(ctx, c.ID, by(c.Change)) })
 }
 
 // by formats the reason that a job shows: who changed it, and why.

@@ -29,7 +29,7 @@ func TestOneBadEventIsOneLine(t *testing.T) {
 	}
 	out.Reset()
 	counts := []parkedStatus{{"books", 1, "expression", false, 2}, {"books", 1, "expression", true, 3}, {"loans", 2, "expression", false, 1}}
-	if err := printStatus(&out, statusView{Pipelines: []pipelineStatus{{}}, Parked: counts}, now); err != nil {
+	if err := printLines(&out, "status", func(p printer) { p.status(statusView{Pipelines: []pipelineStatus{{}}, Parked: counts}, now) }); err != nil {
 		t.Fatal(err)
 	}
 	if want := "discarded, expression: 3 aggregates in books (generation 1)\nparked, expression: 2 aggregates in books (generation 1), 1 aggregate in loans (generation 2)\n"; !strings.HasSuffix(out.String(), want) {

@@ -1,11 +1,9 @@
 package operate
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -110,7 +108,7 @@ func (c *statusCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 	if c.JSON() {
 		err = cli.PrintJSON(e.stdout, view)
 	} else {
-		err = printStatus(e.stdout, view, time.Now())
+		err = printLines(e.stdout, "status", func(p printer) { p.status(view, time.Now()) })
 	}
 	if err != nil {
 		return err
@@ -296,9 +294,8 @@ func (e *Environment) countDeadLetters(ctx context.Context) (map[string]int, err
 	return counts, nil
 }
 
-// printStatus prints the status on one screen.
-func printStatus(w io.Writer, view statusView, now time.Time) error {
-	p := printer{bufio.NewWriter(w)}
+// status prints the status on one screen.
+func (p printer) status(view statusView, now time.Time) {
 	if len(view.Pipelines) == 0 {
 		p.line(0, "no projector has run on event store %s yet, as far as database %s (PENSTOCK_STATE_DATABASE) shows", view.EventStore, view.StateDatabase)
 	}
@@ -318,10 +315,6 @@ func printStatus(w io.Writer, view statusView, now time.Time) error {
 	for _, what := range slices.Sorted(maps.Keys(view.Unknown)) {
 		p.line(0, "%s: unknown: %s", what, view.Unknown[what])
 	}
-	if err := p.Flush(); err != nil {
-		return fmt.Errorf("print the status: %w", err)
-	}
-	return nil
 }
 
 // parked prints a line for each reason, with the projections.

@@ -33,9 +33,12 @@ type unhandledType struct {
 
 // unhandledTypes returns the types that no source handles, those with the most events first. An
 // event type that the section events declares is left out, unless it is handled, but not for the
-// aggregate type of the event, which no source has.
-func unhandledTypes(stored []eventstore.TypeCount, sources []projection.Source, declared []string) []unhandledType {
-	var handled, aggregates []string
+// aggregate type of the event, which no source has. local are the projections of this process.
+func unhandledTypes(stored []eventstore.TypeCount, sources []projection.Source, local []*projection.Projection) []unhandledType {
+	var handled, aggregates, declared []string
+	if len(local) > 0 {
+		declared = local[0].DeclaredTypes()
+	}
 	for _, from := range sources {
 		handled, aggregates = append(handled, from.EventTypes...), append(aggregates, from.AggregateType)
 	}
@@ -108,13 +111,5 @@ func (e *Environment) unhandled(ctx context.Context, s *stored, entries map[stri
 		return nil, err
 	}
 	types, err := eventstore.NewReader(s.Events, e.Config.EventFields(), e.Logger).Types(ctx, newestEvents)
-	return unhandledTypes(types, sources, declaredTypes(local)), err
-}
-
-// declaredTypes are the event types that the section events of the projections' files declares.
-func declaredTypes(projections []*projection.Projection) []string {
-	if len(projections) == 0 {
-		return nil
-	}
-	return projections[0].DeclaredTypes()
+	return unhandledTypes(types, sources, local), err
 }

@@ -124,7 +124,7 @@ func TestProjectionsShowViews(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := printStatus(&out, statusView{Pipelines: []pipelineStatus{view}}, time.Now()); err != nil {
+	if err := printLines(&out, "status", func(p printer) { p.status(statusView{Pipelines: []pipelineStatus{view}}, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "  view customerOrders: ") || !strings.Contains(out.String(), "  projection plain: ") {

@@ -2,7 +2,7 @@ package projection_test
 
 import (
 	"bytes"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -154,7 +154,7 @@ projections:
 		if err != nil {
 			t.Fatalf("%v\n%s", err, p.Definition())
 		}
-		if again.Name() != p.Name() || again.Collection() != p.Collection() || !slices.Equal(again.AggregateTypes(), p.AggregateTypes()) || again.Deletes() != p.Deletes() || again.Hash() != p.Hash() {
+		if again.Name() != p.Name() || again.Collection() != p.Collection() || !reflect.DeepEqual(again.Sources(), p.Sources()) || again.Deletes() != p.Deletes() || again.Hash() != p.Hash() {
 			t.Errorf("compiled is %+v", again)
 		}
 		if redefined := projection.Redefine(again); redefined != p.Definition() {

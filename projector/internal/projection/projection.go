@@ -221,19 +221,6 @@ func (p *Projection) Name() string { return p.name }
 // Collection holds its read models.
 func (p *Projection) Collection() string { return p.collection }
 
-// AggregateTypes are the only types that concern the projection, in order; nil means all.
-func (p *Projection) AggregateTypes() []string {
-	var found []string
-	for i := range p.sources {
-		if p.sources[i].aggregateType == "" {
-			return nil
-		}
-		found = append(found, p.sources[i].aggregateType)
-	}
-	slices.Sort(found)
-	return found
-}
-
 // Concerns reports whether the aggregate of ev is of one of the projection's types.
 func (p *Projection) Concerns(ev *event.Event) bool { return p.source(ev.AggregateType) != nil }
 

@@ -2,6 +2,7 @@ package projection
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -67,7 +68,11 @@ func (p *Projection) ignores(ev *event.Event) string {
 	case ev.AggregateType == "":
 		has = "the event has no aggregate type"
 	}
-	return has + ", and the projection takes " + strings.Join(p.AggregateTypes(), ", ")
+	var takes []string
+	for i := range p.sources {
+		takes = append(takes, p.sources[i].aggregateType)
+	}
+	return has + ", and the projection takes " + strings.Join(slices.Sorted(slices.Values(takes)), ", ")
 }
 
 // noRule says why none of the rules for an event applied it. eventType is the event's type
