@@ -54,24 +54,11 @@ func (c *checkCommand) run(ctx context.Context, e *Environment) error {
 	if len(c.Paths) == 0 {
 		return c.report(e, e.Projections)
 	}
-	// A file can be a pipe, and reading a pipe ends with its writer only. If the command is asked
-	// to end first, the process ends with the read.
-	var projections []*projection.Projection
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		projections, err = c.checkFiles(e)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return err
-		}
-		return c.report(e, projections)
-	case <-ctx.Done():
-		return fmt.Errorf("read %s: %w", strings.Join(c.Paths, ", "), context.Cause(ctx))
+	projections, err := c.checkFiles(e)
+	if err != nil {
+		return err
 	}
+	return c.report(e, projections)
 }
 
 func (c *checkCommand) report(e *Environment, projections []*projection.Projection) error {
