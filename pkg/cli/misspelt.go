@@ -30,14 +30,7 @@ func misspelt(environ, known []string) []misspelling {
 			continue
 		}
 		// Short names are similar by chance.
-		least := min(2, (len(name)-len(ownPrefix))/4) + 1
-		meant := ""
-		for _, other := range known {
-			if d := similar.Distance(name, other); d < least {
-				least, meant = d, other
-			}
-		}
-		if meant != "" {
+		if meant := similar.Within(min(2, (len(name)-len(ownPrefix))/4), name, known); meant != "" {
 			found = append(found, misspelling{name, meant})
 		}
 	}

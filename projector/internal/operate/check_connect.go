@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// brokerTimeout bounds a check of the subscription.
+	// brokerTimeout bounds an accept of a session, and reading the properties of the subscription.
 	brokerTimeout = 10 * time.Second
 	// fewDeliveries is a limit of deliveries that a few restarts of pods can exhaust.
 	fewDeliveries = 10
@@ -193,10 +193,12 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *Environment)
 	looking, cancel := context.WithTimeout(ctx, brokerTimeout)
 	defer cancel()
 	reportSessions(r, fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host()), drain.Try(looking, Dial(c, namespace, e.Logger)))
+	ctx, cancelReading := context.WithTimeout(ctx, brokerTimeout)
+	defer cancelReading()
 	properties, err := readSubscription(ctx, namespace, c.Topic, c.Subscription)
 	reportSubscription(r, properties, err)
 	if err == nil {
-		rules, err := readRules(ctx, namespace, c.Topic, c.Subscription)
+		rules, err := namespace.Rules(ctx, c.Topic, c.Subscription)
 		reportRules(r, rules, err)
 	}
 }
@@ -216,8 +218,6 @@ func reportSessions(r *preflight.Report, name string, err error) {
 
 // readSubscription needs the right to manage the subscription.
 func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, subscription string) (admin.SubscriptionProperties, error) {
-	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
-	defer cancel()
 	found, err := namespace.Subscription(ctx, topic, subscription)
 	switch {
 	case err != nil:
@@ -260,12 +260,6 @@ func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err
 	if fine {
 		r.OK(what, "requires sessions")
 	}
-}
-
-func readRules(ctx context.Context, namespace *sbus.Namespace, topic, subscription string) ([]admin.RuleProperties, error) {
-	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
-	defer cancel()
-	return namespace.Rules(ctx, topic, subscription)
 }
 
 // reportRules adds the findings about a subscription's rules to the report. The subscription gets

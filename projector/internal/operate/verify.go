@@ -101,8 +101,6 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 			return err
 		}
 		targets, names = append(targets, verified{Projection: name, Generation: number}), append(names, name)
-	}
-	for _, name := range names {
 		if e := entries[name]; e != nil && e.Live != nil {
 			if err := s.checkReadModels(ctx, e); err != nil {
 				return err

@@ -164,13 +164,7 @@ func (p place) adviseOnType(node *yaml.Node, eventType string) {
 		return
 	}
 	// OrderPaidEvent and OrderPlacedEvent are three edits apart, and both are right.
-	best, least := "", min(2, len(eventType)/8)+1
-	for _, name := range sortedKeys(p.declared) {
-		if d := similar.Distance(strings.ToLower(eventType), strings.ToLower(name)); d < least {
-			best, least = name, d
-		}
-	}
-	if best != "" {
-		p.advise(node, "the section events does not have %s: did you mean %s?", eventType, best)
+	if meant := similar.Within(min(2, len(eventType)/8), eventType, sortedKeys(p.declared)); meant != "" {
+		p.advise(node, "the section events does not have %s: did you mean %s?", eventType, meant)
 	}
 }
