@@ -115,12 +115,3 @@ func (s *scenario) busClient() *azservicebus.Client {
 	s.t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
 }
-
-// awaitDeadLetters waits until the dead-letter queue has n messages.
-func (s *scenario) awaitDeadLetters(n int) {
-	s.t.Helper()
-	s.await(fmt.Sprintf("%d dead letters", n), func() bool {
-		backlog, err := s.backend.Backlog()
-		return err == nil && backlog.DeadLettered == n
-	})
-}
