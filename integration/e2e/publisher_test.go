@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -11,23 +10,6 @@ import (
 // events is the number of events of most scenarios, enough for a fault in the middle of the
 // load.
 const events = 2000
-
-func TestLeaderKilledUnderLoad(t *testing.T) { scene(t, leaderKilledUnderLoad) }
-
-func leaderKilledUnderLoad(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events, 1))
-	s.start(2, 1)
-	s.load(4 * time.Second)
-	s.awaitPublished(0.4)
-	first := s.leader()
-	first.Kill()
-	s.await("a successor", func() bool {
-		leader, err := s.Leader(t.Context())
-		return err == nil && leader.Name != first.Name
-	})
-	s.checkTerms("published", s.invariants().Epochs, 2)
-}
 
 // A process that restarts under its identity, as a container in its pod does, continues at
 // once. The lease lasts ten minutes, so the test ends only if nobody waits for it.
@@ -46,26 +28,4 @@ func TestLeaderThatRestartsDoesNotWaitForItsLease(t *testing.T) {
 		s.awaitPublished(0.3 + 0.1*float64(restart))
 	}
 	s.invariants()
-}
-
-func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) { scene(t, leaderStopsUnderLoadAndHandsOver) }
-
-func leaderStopsUnderLoadAndHandsOver(t *testing.T) {
-	t.Helper()
-	s := newScenario(t, shop.New(events, 2))
-	s.start(2, 1)
-	s.load(4 * time.Second)
-	s.awaitPublished(0.4)
-	first := s.leader()
-	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
-	defer cancel()
-	if err := first.Stop(ctx); err != nil {
-		t.Fatal(err)
-	}
-	topic := s.invariants()
-	s.checkTerms("published", topic.Epochs, 2)
-	// A clean handover saves the token of the last acknowledged event.
-	if topic.Repeats != 0 && s.leasesLost() == 0 {
-		t.Errorf("a clean handover published %d events twice", topic.Repeats)
-	}
 }

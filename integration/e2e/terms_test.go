@@ -5,16 +5,6 @@ import (
 	"os"
 )
 
-// checkTerms checks the number of terms. If all processes stand still together, as on a
-// virtual machine that is moved, the leader loses its lease and leads again in another term.
-// So one more term is allowed for each lease that was lost.
-func (s *scenario) checkTerms(what string, terms, want int) {
-	s.t.Helper()
-	if lost := s.leasesLost(); terms < want || terms > want+lost {
-		s.t.Errorf("%d terms %s, not %d; %d leases were not renewed in time", terms, what, want, lost)
-	}
-}
-
 // leasesLost counts the terms that ended because the lease was not renewed in time, by the
 // logs of all publishers.
 func (s *scenario) leasesLost() int {

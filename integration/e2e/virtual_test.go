@@ -74,20 +74,6 @@ type virtualBackend struct {
 
 var _ harness.Programs = (*virtualBackend)(nil)
 
-// openEmbedded opens stand-ins where the test runs.
-func openEmbedded(t *testing.T, o harness.EmbeddedOptions) (interface {
-	backend
-	streamInterrupter
-	historyLoser
-}, error,
-) {
-	t.Helper()
-	if isVirtual(t) {
-		return openVirtual(o)
-	}
-	return harness.StartEmbedded(o)
-}
-
 func openVirtual(o harness.EmbeddedOptions) (*virtualBackend, error) {
 	network := virtual.NewNetwork(1)
 	o.MongoListener, o.BrokerListener = network.Listen(virtual.MongoDB), network.Listen(virtual.ServiceBus)

@@ -27,8 +27,6 @@ type EmbeddedOptions struct {
 	TopicOptions
 	// Record is how many accepted messages [Embedded.Accepted] can return.
 	Record int
-	// Sharded makes the event store answer as a mongos.
-	Sharded bool
 	// MongoListener and BrokerListener accept the connections; nil means ports of the
 	// loopback interface.
 	MongoListener, BrokerListener net.Listener
@@ -66,7 +64,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		return nil, fmt.Errorf("start the broker: %w", err)
 	}
 	broker.SetLatency(o.Latency, o.Latency)
-	store, err := mongoemu.New(mongoemu.Config{Listener: o.MongoListener, Sharded: o.Sharded})
+	store, err := mongoemu.New(mongoemu.Config{Listener: o.MongoListener})
 	if err == nil {
 		err = store.Start()
 	}

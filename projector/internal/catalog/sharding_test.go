@@ -120,6 +120,25 @@ func indexes(t *testing.T, db *mongo.Database, collection string) []bson.M {
 	return found
 }
 
+// MongoDB renames no collection over one with zones, so a build waits until they are removed.
+func TestZonesDelayTheBuild(t *testing.T) {
+	t.Parallel()
+	db := mongos.Database(t)
+	shard(t, db, "users", bson.D{{Key: "_id", Value: 1}})
+	order(t, db, bson.D{{Key: "addShardToZone", Value: "shard-0"}, {Key: "zone", Value: "eu"}})
+	s := catalog.NewShadows(db)
+	for _, zone := range []any{"eu", nil} {
+		order(t, db, bson.D{
+			{Key: "updateZoneKeyRange", Value: db.Name() + ".users"}, {Key: "zone", Value: zone},
+			{Key: "min", Value: bson.D{{Key: "_id", Value: bson.MinKey{}}}}, {Key: "max", Value: bson.D{{Key: "_id", Value: "a"}}},
+		})
+		_, err := s.Prepare(t.Context(), "users.generation-2", "users")
+		if zone == nil && err != nil || zone != nil && (err == nil || !strings.Contains(err.Error(), "users has zones")) {
+			t.Errorf("with the zone %v: %v", zone, err)
+		}
+	}
+}
+
 // A user with the role readWrite cannot read the cluster's configuration. That is an
 // error only if the collection is sharded. The test makes the stand-in refuse every find,
 // so it is not parallel.
