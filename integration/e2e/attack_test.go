@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,18 +15,16 @@ import (
 )
 
 // attackPublisher starts a publisher with the chart's memory limit, and ten neighbours whose
-// events must reach the topic in time. Meanwhile it runs the attack that prepare returns,
-// until over reports its end. prepare may skip the test.
-func attackPublisher(t *testing.T, what string, prepare func(s *scenario) (attack func() error), over func(s *scenario) bool) *scenario {
+// events must reach the topic in time. Meanwhile it runs the attack, until over reports its end.
+func attackPublisher(t *testing.T, what string, attack func(s *scenario) error, over func(s *scenario) bool) {
 	t.Helper()
 	s := newScenario(t, &workload.Workload{Projections: []byte("projections: []\n")})
 	s.SetEnv(publisherGoMem)
 	publisher := s.startPublisher(0)
 	s.ready()
-	attack := prepare(s)
 	n := s.startNeighboursUpTo(s.topicWatermarks, "Test", "Happened")
 	attacked := make(chan error, 1)
-	n.work.Go(func() { attacked <- attack() })
+	n.work.Go(func() { attacked <- attack(s) })
 	n.while(what, func() bool {
 		select {
 		case err := <-attacked:
@@ -40,7 +37,6 @@ func attackPublisher(t *testing.T, what string, prepare func(s *scenario) (attac
 		return attacked == nil && over(s)
 	})
 	s.fitsChart(publisher)
-	return s
 }
 
 // stored is an event in the event store.
@@ -98,56 +94,14 @@ func TestLargestEventsDoNotStopThePublisher(t *testing.T) {
 		control, control, control, control,
 		crammed(size, bson.TypeRegex, []byte{0, 0}), crammed(size, bson.TypeObjectID, make([]byte, 12)),
 	}
-	attackPublisher(t, "the large events on the topic", func(s *scenario) func() error {
-		return func() error {
-			for i, bomb := range bombs {
-				if _, err := s.events.InsertOne(t.Context(), stored(fmt.Sprint("bomb-", i), 1, bomb)); err != nil {
-					return err
-				}
+	attackPublisher(t, "the large events on the topic", func(s *scenario) error {
+		for i, bomb := range bombs {
+			if _, err := s.events.InsertOne(t.Context(), stored(fmt.Sprint("bomb-", i), 1, bomb)); err != nil {
+				return err
 			}
-			return nil
 		}
+		return nil
 	}, func(s *scenario) bool { return s.onTopic("bomb-") == len(bombs) })
-}
-
-// The topic answers for one key that it is busy, or fails for a reason of its own. Nobody else
-// waits, and nothing is quarantined.
-func TestBlockedKeyDoesNotStopThePublisher(t *testing.T) {
-	needsProcesses(t)
-	// It measures how long events take, so only its own scenarios run meanwhile.
-	const backlog, passing = 3000, 100
-	for _, condition := range []string{"com.microsoft:server-busy", "amqp:internal-error"} {
-		t.Run(condition, func(t *testing.T) {
-			inParallel(t)
-			var blocking atomic.Bool
-			blocking.Store(true)
-			s := attackPublisher(t, "the blocked events on the topic", func(s *scenario) func() error {
-				broker := capability[messageRefuser](s, "refuse events")
-				broker.RefuseMessages(func(aggregateID string, _ int64) bool { return aggregateID == "blocked" && blocking.Load() }, condition)
-				return func() error {
-					events := make([]any, backlog)
-					for i := range events {
-						events[i] = stored("blocked", int64(i+1), bson.D{})
-					}
-					// A topic that has accepted nothing yet is busy as a whole, so all would wait.
-					s.await("events of the neighbours before the blocked ones", func() bool { return s.onTopic("neighbour-") > 0 })
-					if _, err := s.events.InsertMany(t.Context(), events); err != nil {
-						return err
-					}
-					before := s.onTopic("neighbour-")
-					s.await("events of the neighbours behind the blocked ones", func() bool { return s.onTopic("neighbour-") > before+passing })
-					if s.onTopic("blocked") > 0 {
-						t.Error("the key is not blocked")
-					}
-					blocking.Store(false)
-					return nil
-				}
-			}, func(s *scenario) bool { return s.onTopic("blocked") == backlog })
-			if n := s.documents(s.state.Collection("quarantine")); n > 0 {
-				t.Errorf("%d events are in the quarantine", n)
-			}
-		})
-	}
 }
 
 // A projector reads events by claim check that are larger than any message. Those of many

@@ -11,15 +11,8 @@ type (
 	}
 	// promoter is a broker whose alias can be pointed to another, empty one.
 	promoter interface{ Promote() error }
-	// messageRefuser is a broker that permanently refuses certain events on demand.
-	messageRefuser interface {
-		RefuseMessages(matches func(aggregateID string, eventID int64) bool, condition string)
-	}
 	// lockLoser is a broker that ends sessions' locks on demand.
 	lockLoser interface{ LoseSessionLocks() (int, error) }
-	// streamInterrupter is an event store that fails its change streams and removes their
-	// cursors on demand.
-	streamInterrupter interface{ InterruptStreams() int }
 	// pingDelayer is a store that delays the publisher's pings on demand.
 	pingDelayer interface {
 		HangPings()
@@ -32,13 +25,10 @@ type (
 		WritesToHold() int
 		HealStore()
 	}
-	// storeFailer is an event store that fails or delays the services' commands on demand,
-	// and counts them.
-	storeFailer interface {
-		FailStore(code int32)
+	// storeHanger is a store that delays the services' commands on demand.
+	storeHanger interface {
 		HangStore()
 		HealStore()
-		CommandsToStore() (publishers, projectors int)
 	}
 	// documentFailer is a store that fails writes of single documents on demand.
 	documentFailer interface {

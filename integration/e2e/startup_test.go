@@ -19,7 +19,7 @@ func TestProjectorSaysWhatItWaitsFor(t *testing.T) { scene(t, projectorSaysWhatI
 func projectorSaysWhatItWaitsFor(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(200, 61))
-	store := capability[storeFailer](s, "delay the store's answers")
+	store := capability[storeHanger](s, "delay the store's answers")
 	store.HangStore()
 	s.env["projector-0"] = []string{"PENSTOCK_SESION_HOLD=1m"}
 	projector := s.startProjector(0)

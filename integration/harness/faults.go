@@ -36,20 +36,6 @@ func (e *Embedded) RefuseLinks(d time.Duration, condition string) error {
 	return errors.Join(e.Broker.DetachLinks(embeddedTopic, condition), e.Broker.DetachLinks(e.SubscriptionPath(), condition))
 }
 
-// RefuseMessages permanently refuses, with that condition, every send with an event that
-// matches.
-func (e *Embedded) RefuseMessages(matches func(aggregateID string, eventID int64) bool, condition string) {
-	e.Broker.RefuseMessages(ofEvents(matches), condition)
-}
-
-// ofEvents selects messages by their events.
-func ofEvents(matches func(aggregateID string, eventID int64) bool) func(messageID string) bool {
-	return func(messageID string) bool {
-		aggregateID, eventID, err := parseMessageID(messageID)
-		return err == nil && matches(aggregateID, eventID)
-	}
-}
-
 // LoseSessionLocks ends the lock of every held session, as if it had expired, and counts
 // them.
 func (e *Embedded) LoseSessionLocks() (int, error) {
@@ -66,25 +52,6 @@ func (e *Embedded) LoseSessionLocks() (int, error) {
 	}
 	return lost, nil
 }
-
-// InterruptStreams fails the publisher's open change stream like a change of primary,
-// removes all cursors, and counts the streams. The driver reopens a stream once by itself.
-// That fails too, so the publisher must reopen it.
-func (e *Embedded) InterruptStreams() int {
-	if _, streams := e.Mongo.OpenCursors(); streams == 0 {
-		return 0
-	}
-	// The driver tries a read twice.
-	e.Mongo.FailCommands(mongoemu.CommandFault{
-		Commands: []string{"aggregate"}, AppName: publisherApp, Times: 2, Code: interruptedByFailover,
-	})
-	streams := e.Mongo.InterruptStreams(interruptedByFailover)
-	e.Mongo.KillCursors()
-	return streams
-}
-
-// interruptedByFailover is the code InterruptedDueToReplStateChange.
-const interruptedByFailover = 11602
 
 // HangPings delays the publisher's pings by 30 seconds each, until [Embedded.HealStore].
 func (e *Embedded) HangPings() {
@@ -105,13 +72,6 @@ func (e *Embedded) WritesToHold() int { return e.Mongo.PendingFaults() }
 // LoseHistory removes all entries of the event store's oplog except the newest.
 func (e *Embedded) LoseHistory() { e.Mongo.TruncateOplog(1) }
 
-// FailStore fails every command of both services with that code, until
-// [Embedded.HealStore].
-func (e *Embedded) FailStore(code int32) {
-	e.Mongo.FailCommands(mongoemu.CommandFault{AppName: publisherApp, Times: -1, Code: code})
-	e.Mongo.FailCommands(mongoemu.CommandFault{AppName: projectorApp, Times: -1, Code: code})
-}
-
 // HangStore delays every command of both services by ten seconds, until
 // [Embedded.HealStore]. Delayed writes are carried out, even if their client has gone.
 func (e *Embedded) HangStore() {
@@ -128,12 +88,6 @@ func (e *Embedded) FailDocuments(collection string, ids []string) {
 
 // HealStore ends all faults of the store.
 func (e *Embedded) HealStore() { e.Mongo.ClearFaults() }
-
-// CommandsToStore counts the commands that the publishers and the projectors have
-// sent.
-func (e *Embedded) CommandsToStore() (publishers, projectors int) {
-	return e.Mongo.Commands(publisherApp), e.Mongo.Commands(projectorApp)
-}
 
 // The application names by which the store knows the services.
 const (

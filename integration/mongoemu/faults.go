@@ -24,10 +24,6 @@ func (s *Server) FailDocuments(f DocumentFault) { s.faults.AddDocuments(f) }
 // PendingFaults returns how many faults given to [Server.FailCommands] are still in force.
 func (s *Server) PendingFaults() int { return s.faults.Pending() }
 
-// Commands returns how many commands the clients with that application name have sent,
-// without hello. It counts failed commands too.
-func (s *Server) Commands(appName string) int { return s.engine.Commands(appName) }
-
 // CommandsByDatabase returns how many commands each database has received, without hello.
 // It counts failed commands too.
 func (s *Server) CommandsByDatabase() map[string]int { return s.engine.CommandsByDatabase() }

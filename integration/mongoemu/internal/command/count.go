@@ -5,11 +5,10 @@ import (
 	"sync"
 )
 
-// counts are the numbers of commands per application and per database. hello and isMaster
+// counts are the numbers of commands per database. hello and isMaster
 // do not count, because drivers send them all the time. The zero value has counted none.
 type counts struct {
 	mu         sync.Mutex
-	byName     map[string]int
 	byDatabase map[string]int
 }
 
@@ -20,19 +19,10 @@ func (c *counts) add(r *Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.byName == nil {
-		c.byName, c.byDatabase = make(map[string]int), make(map[string]int)
+	if c.byDatabase == nil {
+		c.byDatabase = make(map[string]int)
 	}
-	c.byName[r.conn.AppName]++
 	c.byDatabase[r.DB]++
-}
-
-// Commands returns the number of commands, except hello and isMaster, from clients with
-// this application name.
-func (e *Engine) Commands(appName string) int {
-	e.counts.mu.Lock()
-	defer e.counts.mu.Unlock()
-	return e.counts.byName[appName]
 }
 
 // CommandsByDatabase returns the number of commands, except hello and isMaster, per
