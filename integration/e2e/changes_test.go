@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -121,42 +120,6 @@ func (s *tallies) live(name string, generation int64) {
 		}
 		return e.Live != nil && int64(len(numbers)) == generation && e.Building == nil
 	})
-}
-
-// watch reads a collection repeatedly until end is called. Each read must find every
-// aggregate, with documents of one definition only, each of them the fold of its
-// aggregate's events.
-func (s *tallies) watch(collection string) (end func()) {
-	ctx, cancel := context.WithCancel(s.t.Context())
-	var watching sync.WaitGroup
-	reads := 0
-	watching.Go(func() {
-		for ctx.Err() == nil {
-			if isVirtual(s.t) {
-				<-time.After(10 * time.Millisecond)
-			}
-			all, err := s.read(ctx, collection)
-			if err != nil {
-				continue // the collection was renamed in between, or ctx has ended
-			}
-			reads++
-			if len(all) != tallied {
-				s.t.Errorf("a reader saw %d of %d documents", len(all), tallied)
-				return
-			}
-			for _, d := range all {
-				if d.Factor != all[0].Factor || d.N != d.Factor*d.LastEventID {
-					s.t.Errorf("a reader saw %+v beside %+v", d, all[0])
-					return
-				}
-			}
-		}
-	})
-	return func() {
-		cancel()
-		watching.Wait()
-		s.t.Logf("readers looked %d times", reads)
-	}
 }
 
 // TestProjectionsAreAddedRenamedAndRetired checks that a new projection gets its history,

@@ -294,7 +294,7 @@ func (s *scenario) awaitPublished(share float64) {
 // event store and every message is settled. Then it checks the read models again, because
 // late and repeated messages must not have changed them. It also checks that the topic kept
 // the order and misses nothing.
-func (s *scenario) invariants() *verify.TopicReport {
+func (s *scenario) invariants() {
 	s.t.Helper()
 	s.finishLoad()
 	s.awaitReadModels()
@@ -324,11 +324,9 @@ func (s *scenario) invariants() *verify.TopicReport {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	topic := verify.Topic(accepted, s.workload.Events)
-	for _, finding := range topic.Findings {
+	for _, finding := range verify.Topic(accepted, s.workload.Events).Findings {
 		s.t.Errorf("on the topic: %s", finding)
 	}
-	return topic
 }
 
 // awaitReadModels waits until every read model is right, as long as their number grows. How
