@@ -42,6 +42,10 @@ func (r *Result) Print(out io.Writer) {
 	for _, problem := range r.Problems() {
 		fmt.Fprintf(out, "wrong: %s\n", problem)
 	}
+	if r.OK() && len(r.Rebuilds) > 0 && r.Erasure != nil {
+		fmt.Fprintf(out, "\nA leader died, %d read models were rebuilt, a person was erased: nothing was lost or wrong.\n"+
+			"Next: your own read model, with docs/tutorial.md and make demo STAY=yes, which keeps the pipeline up.\n", len(r.Rebuilds))
+	}
 }
 
 // rows returns the lines of the second act for the projection.

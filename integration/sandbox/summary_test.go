@@ -35,14 +35,16 @@ func TestResultOK(t *testing.T) {
 	}
 }
 
-// An erasure that leaves something is a problem, and the places are printed.
+// An erasure that leaves something is a problem, and the places are printed. The last words say that
+// all went well only if it did.
 func TestResultWithAnErasure(t *testing.T) {
 	t.Parallel()
 	for status, ok := range map[int]bool{0: true, 1: false} {
-		result := sandbox.Result{Report: &verify.Report{Expected: 1, Right: 1}, Erasure: &sandbox.ErasureResult{Person: "user-1", Printed: "PLACE\n", Status: status}}
+		rebuilds := []sandbox.RebuildResult{{Reads: verify.Reads{Total: 9, Changed: 3}}}
+		result := sandbox.Result{Report: &verify.Report{Expected: 1, Right: 1}, Rebuilds: rebuilds, Erasure: &sandbox.ErasureResult{Person: "user-1", Printed: "PLACE\n", Status: status}}
 		var out strings.Builder
 		result.Print(&out)
-		if result.OK() != ok || !strings.Contains(out.String(), "erase --aggregate user-1 …\nPLACE\n") {
+		if result.OK() != ok || !strings.Contains(out.String(), "erase --aggregate user-1 …\nPLACE\n") || ok != strings.Contains(out.String(), "nothing was lost or wrong") {
 			t.Errorf("status %d: OK is %t, and the summary is %s", status, result.OK(), out.String())
 		}
 	}
