@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -138,11 +140,15 @@ func (s *Scheduler) start(ctx context.Context, projection string, generation int
 	if err != nil {
 		return fmt.Errorf("encode the parameters: %w", err)
 	}
-	number := int64(0)
+	number := 0
 	if last.Generation == generation {
-		number = last.Finished.UnixMilli()
+		if number, err = strconv.Atoi(last.ID[strings.LastIndexByte(last.ID, '-')+1:]); err != nil {
+			return fmt.Errorf("sweep %s has no number at its end: %w", last.ID, err)
+		}
+		number++
 	}
-	id := fmt.Sprintf("reconcile-%s-%d-%d", projection, generation, number)
+	// Ids in the order of the numbers are in the order of the sweeps, whatever the server's clock does.
+	id := fmt.Sprintf("reconcile-%s-%d-%08d", projection, generation, number)
 	if _, err := s.options.Jobs.Supersede(ctx, projection, []job.Kind{job.Reconcile}, id, "another sweep of the projection has begun"); err != nil {
 		return err
 	}

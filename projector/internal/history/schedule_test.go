@@ -111,6 +111,25 @@ func TestSweepsFollowEachOther(t *testing.T) {
 	}
 }
 
+// Sweeps follow each other also if the server's clock is set back while one of them runs.
+func TestSweepsGoOnAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t)
+	sweeps := s.beat()
+	ahead := bson.D{{Key: "$set", Value: bson.D{{Key: "createdAt", Value: time.Now().Add(10 * time.Hour)}}}}
+	if _, err := s.stored.UpdateOne(t.Context(), bson.D{}, ahead); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n < 4; n++ {
+		if len(sweeps) != n {
+			t.Fatalf("%d sweeps, want %d: %+v", len(sweeps), n, sweeps)
+		}
+		s.end(sweeps[slices.IndexFunc(sweeps, func(j job.Job) bool { return j.State == job.Planning })], nil)
+		s.later(61 * time.Minute)
+		sweeps = s.beat()
+	}
+}
+
 // A failed sweep is repeated before the interval is over.
 func TestFailedSweepIsRepeated(t *testing.T) {
 	t.Parallel()

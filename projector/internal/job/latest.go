@@ -16,37 +16,36 @@ type Latest struct {
 	Generation int64
 	State      State
 	Reason     string
-	// Finished is when the job ended, and Ago how long ago that is by the server's clock.
-	Finished time.Time
-	Ago      time.Duration
+	// Ago is how long ago the job ended, by the server's clock.
+	Ago time.Duration
 	// Done is when the newest job that is done was created; zero if there is none. DoneGeneration
 	// is the generation of that job.
 	Done           time.Time
 	DoneGeneration int64
 }
 
-// Latest returns the newest job of a kind for each projection, by name.
+// Latest returns the newest job of a kind for each projection, by name: that of the highest
+// generation, with the highest id. The time says nothing about that, because the server's clock can
+// be set back.
 func (s *Store) Latest(ctx context.Context, kind Kind) (map[string]Latest, error) {
 	type row struct {
 		Projection string `bson:"_id"`
 		Newest     struct {
-			ID         string    `bson:"id"`
-			Generation int64     `bson:"generation"`
-			State      State     `bson:"state"`
-			Reason     string    `bson:"reason"`
-			Finished   time.Time `bson:"finished"`
-			Ago        int64     `bson:"ago"`
+			ID         string `bson:"id"`
+			Generation int64  `bson:"generation"`
+			State      State  `bson:"state"`
+			Reason     string `bson:"reason"`
+			Ago        int64  `bson:"ago"`
 		} `bson:"newest"`
 		Done struct {
 			Generation int64     `bson:"generation"`
 			Created    time.Time `bson:"created"`
 		} `bson:"done"`
 	}
-	// The newest document is the largest one, because its time comes first.
+	// The newest document is the largest one, because its generation and its id come first.
 	newest := bson.D{
-		{Key: "created", Value: "$createdAt"}, {Key: "id", Value: "$_id"}, {Key: "generation", Value: "$generation"}, {Key: "state", Value: "$state"},
+		{Key: "generation", Value: "$generation"}, {Key: "id", Value: "$_id"}, {Key: "state", Value: "$state"},
 		{Key: "reason", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$reason", ""}}}},
-		{Key: "finished", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$finishedAt", "$createdAt"}}}},
 		{Key: "ago", Value: bson.D{{Key: "$subtract", Value: bson.A{mongox.Now, bson.D{{Key: "$ifNull", Value: bson.A{"$finishedAt", mongox.Now}}}}}}},
 	}
 	done := bson.D{{Key: "$cond", Value: bson.A{
@@ -66,7 +65,7 @@ func (s *Store) Latest(ctx context.Context, kind Kind) (map[string]Latest, error
 		for _, r := range rows {
 			n := &r.Newest
 			latest[r.Projection] = Latest{
-				ID: n.ID, Generation: n.Generation, State: n.State, Reason: n.Reason, Finished: n.Finished,
+				ID: n.ID, Generation: n.Generation, State: n.State, Reason: n.Reason,
 				Ago: time.Duration(n.Ago) * time.Millisecond, Done: r.Done.Created, DoneGeneration: r.Done.Generation,
 			}
 		}

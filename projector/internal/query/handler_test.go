@@ -217,7 +217,9 @@ func TestLongWaitsNeedFewLookups(t *testing.T) {
 		s := newService(t)
 		var group sync.WaitGroup
 		get := func(aggregate string) {
-			group.Go(func() { s.get(t.Context(), t, "/applied?projection=users&eventId=1&timeout=10s&aggregateId="+aggregate) })
+			group.Go(func() {
+				s.get(t.Context(), t, "/applied?projection=users&eventId=1&timeout=10s&aggregateId="+aggregate)
+			})
 		}
 		get("first")
 		<-time.After(9 * time.Second)
