@@ -434,8 +434,8 @@ var Table = []Mutation{
 	{
 		Name:  "a sweep does not end while one read model cannot be read",
 		File:  "projector/internal/history/group.go",
-		Old:   "if *unread++; *unread > maxUnread ||",
-		New:   "if *unread++; *unread > 0 ||",
+		Old:   "if unread++; unread > maxUnread ||",
+		New:   "if unread++; unread > 0 ||",
 		Blind: "no history has a read model that stays unreadable",
 		Test:  "projector/internal/history TestDocumentsThatCannotBeReadHoldNoRange",
 	},

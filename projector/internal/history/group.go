@@ -85,21 +85,12 @@ func (w *Workers) loadWatermarks(ctx context.Context, histories []*folded) error
 	return err
 }
 
-// maxUnread bounds the requests for watermarks of one call that may fail while the others
-// succeed.
+// maxUnread bounds the units of one call that may be unavailable while the others are not.
 const maxUnread = 64
 
 // states gives the state of each unit. A unit that cannot be loaded, unlike others, gets the
 // watermark 0; following it finds the reason and parks it.
 func (w *Workers) states(ctx context.Context, units []model.Unit) ([]model.State, error) {
-	unread := 0
-	return w.statesOf(ctx, units, &unread)
-}
-
-// statesOf gives the state of each unit. If a request fails, it repeats the request for both
-// halves of the units, because one document may be the reason. unread counts the requests
-// that have failed.
-func (w *Workers) statesOf(ctx context.Context, units []model.Unit, unread *int) ([]model.State, error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
@@ -107,25 +98,17 @@ func (w *Workers) statesOf(ctx context.Context, units []model.Unit, unread *int)
 	if err != nil {
 		return nil, fmt.Errorf("load watermarks: %w", err)
 	}
-	failed := slices.IndexFunc(states, func(s model.State) bool {
-		return s.Unavailable != nil && !errors.Is(s.Unavailable, model.ErrSuperseded)
-	})
-	if failed < 0 {
-		return states, nil
+	unread := 0
+	for i := range states {
+		cause := states[i].Unavailable
+		if cause == nil || errors.Is(cause, model.ErrSuperseded) {
+			continue
+		}
+		if unread++; unread > maxUnread || unread == 1 && w.Reachable != nil && w.Reachable(ctx) != nil {
+			return nil, fmt.Errorf("load the watermark of %s: %w", units[i].AggregateID, cause)
+		}
 	}
-	if *unread++; *unread > maxUnread || w.Reachable != nil && w.Reachable(ctx) != nil {
-		return nil, fmt.Errorf("load the watermark of %s: %w", units[failed].AggregateID, states[failed].Unavailable)
-	}
-	if len(units) == 1 {
-		return states, nil
-	}
-	half := len(units) / 2
-	first, err := w.statesOf(ctx, units[:half], unread)
-	if err != nil {
-		return nil, err
-	}
-	second, err := w.statesOf(ctx, units[half:], unread)
-	return append(first, second...), err
+	return states, nil
 }
 
 // followAll continues histories from their watermarks, several concurrently.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"testing"
 
@@ -104,7 +103,7 @@ type world struct {
 	size int
 	// unfolded counts the events that were read and not folded yet, and most is its maximum.
 	unfolded, most int
-	// unreadable are the aggregates whose documents make every request for them fail.
+	// unreadable are the aggregates whose documents cannot be read.
 	unreadable map[string]bool
 }
 
@@ -287,12 +286,16 @@ func (w *world) Load(ctx context.Context, units []model.Unit) ([]model.State, er
 		return nil, err
 	}
 	states, err := w.parts.Load(ctx, units)
+	return w.withoutUnreadable(units, states), err
+}
+
+func (w *world) withoutUnreadable(units []model.Unit, states []model.State) []model.State {
 	for i := range states {
 		if w.unreadable[units[i].AggregateID] {
 			states[i] = model.State{Unavailable: errors.New("host unreachable")}
 		}
 	}
-	return states, err
+	return states
 }
 
 func (w *world) SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error) {
@@ -307,12 +310,7 @@ func (w *world) Watermarks(ctx context.Context, units []model.Unit) ([]model.Sta
 		return nil, err
 	}
 	states, err := w.parts.Watermarks(ctx, units)
-	if slices.ContainsFunc(units, func(u model.Unit) bool { return w.unreadable[u.AggregateID] }) {
-		for i := range states {
-			states[i] = model.State{Unavailable: errors.New("host unreachable")}
-		}
-	}
-	return states, err
+	return w.withoutUnreadable(units, states), err
 }
 
 func (w *world) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {

@@ -181,8 +181,20 @@ var records = source{
 	state: func(record bson.Raw, _ *model.Unit, _ int64) model.State { return stateOfRecord(record) },
 }
 
+// maxRefused bounds the requests of one read that the server may refuse before the rest counts as
+// unavailable.
+const maxRefused = 32
+
+// answered reports whether the server has answered a request, and with an error: one document may be
+// the reason, such as one on a shard that is down.
+func answered(err error) bool {
+	var answer mongo.CommandError
+	return errors.As(err, &answer) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
+}
+
 // read reads the documents of some keys in pages, as memory has room for them. The answers
-// for keys without a document stay unchanged. collection is that of the keys.
+// for keys without a document stay unchanged. collection is that of the keys. After a refusal it
+// reads fewer documents at once, so that one that cannot be read leaves the others available.
 func (l *Loader) read(ctx context.Context, from source, collection string, keys []model.Unit, indexes []int, answers []model.State) {
 	asked := make(map[sideKey][]int, len(indexes))
 	units := make([]*model.Unit, 0, len(indexes))
@@ -193,8 +205,7 @@ func (l *Loader) read(ctx context.Context, from source, collection string, keys 
 		}
 		asked[key] = append(asked[key], i)
 	}
-	// rest changes the answers for all keys that have not been read.
-	rest := func(change func(*model.State)) {
+	set := func(units []*model.Unit, change func(*model.State)) {
 		for _, u := range units {
 			for _, i := range asked[from.key(u)] {
 				change(&answers[i])
@@ -205,22 +216,33 @@ func (l *Loader) read(ctx context.Context, from source, collection string, keys 
 	if l.bare {
 		fields = from.bare
 	}
+	most, refusals := len(units), 0
 	for len(units) > 0 {
 		size := l.sizes.of(collection)
-		n := min(max(1, min(pageBytes, l.budget.limit)/size), len(units))
+		n := min(max(1, min(pageBytes, l.budget.limit)/size), most, len(units))
 		share := n * size
 		if !l.budget.take(share) {
-			rest(func(s *model.State) { s.Deferred = true })
+			set(units, func(s *model.State) { s.Deferred = true })
 			return
 		}
 		page := units[:n]
 		found, complete, err := l.db.page(ctx, from.collection, from.filter(page), fields, n, pageBytes)
 		if err != nil {
 			l.budget.give(share)
+			failed := units
+			switch refusals++; {
+			case !answered(err) || refusals > maxRefused:
+			case n > 1:
+				failed, most = nil, n/2
+			default:
+				failed = units[:1]
+			}
 			err = fmt.Errorf("load read models: %w", mongox.Explain(ctx, err))
-			rest(func(s *model.State) { s.Unavailable = err })
-			return
+			set(failed, func(s *model.State) { s.Unavailable = err })
+			units = units[len(failed):]
+			continue
 		}
+		most *= 2
 		read := make(map[sideKey]bool, len(found))
 		bytes := 0
 		for _, document := range found {

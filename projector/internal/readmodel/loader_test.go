@@ -2,7 +2,9 @@ package readmodel
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
@@ -129,5 +132,59 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 	// Until the size of the documents is known, each group may read a page too much.
 	if most := limit + 4*pageBytes + 2<<20; !impatient && db.most > most {
 		t.Errorf("%d bytes were in memory at once, more than %d", db.most, most)
+	}
+}
+
+// refusing answers no read of documents with an id in bad but with err.
+type refusing struct {
+	library
+	bad   map[string]bool
+	err   error
+	reads int
+}
+
+func (r *refusing) page(ctx context.Context, collection string, filter, projection bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+	r.reads++
+	ids, _ := filter.Lookup(fieldID, "$in").Array().Values()
+	if slices.ContainsFunc(ids, func(id bson.RawValue) bool { return r.bad[id.StringValue()] }) {
+		return nil, false, r.err
+	}
+	return r.library.page(ctx, collection, filter, projection, limit, maxBytes)
+}
+
+// TestReadModelThatCannotBeReadHidesNoOther checks that the read models of one group are available but
+// for those that the server refuses to read, in few requests. If nothing answers, one request is enough.
+func TestReadModelThatCannotBeReadHidesNoOther(t *testing.T) {
+	t.Parallel()
+	all, two := map[string]bool{}, map[string]bool{"7": true, "300": true}
+	units := make([]model.Unit, 500)
+	for i := range units {
+		all[fmt.Sprint(i)], units[i] = true, keyOf(fmt.Sprint(i))
+	}
+	unreachable := mongo.CommandError{Code: 6, Message: "shard down"}
+	for name, test := range map[string]struct {
+		db               *refusing
+		available, reads int
+	}{
+		"two documents": {&refusing{bad: two, err: unreachable}, 498, 50},
+		"all documents": {&refusing{bad: all, err: unreachable}, 0, maxRefused + 1},
+		"no answer":     {&refusing{bad: two, err: errors.New("connection closed")}, 0, 1},
+	} {
+		l := newLoads(t, test.db, LoaderOptions{})
+		states, err := l.Load(t.Context(), units)
+		if err != nil {
+			t.Fatal(err)
+		}
+		available := 0
+		for i, s := range states {
+			if s.Unavailable == nil {
+				available++
+			} else if name == "two documents" && !two[units[i].AggregateID] {
+				t.Errorf("%s: %s is unavailable: %v", name, units[i].AggregateID, s.Unavailable)
+			}
+		}
+		if available != test.available || test.db.reads > test.reads {
+			t.Errorf("%s: %d available in %d reads, want %d in at most %d", name, available, test.db.reads, test.available, test.reads)
+		}
 	}
 }
