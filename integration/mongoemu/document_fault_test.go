@@ -51,6 +51,14 @@ func TestWritesOfChosenDocumentsFail(t *testing.T) {
 	if _, err := client.Database("db").Collection("others").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
 		t.Errorf("another collection: %v", err)
 	}
+	s.FailDocuments(mongoemu.DocumentFault{Collection: "models", IDs: []string{"b"}, Code: 6, Reads: true})
+	for id, fails := range map[any]bool{"a": false, "b": true} {
+		for _, by := range []any{id, bson.D{{Key: "$in", Value: bson.A{id}}}} {
+			if err := c.FindOne(t.Context(), bson.D{{Key: "_id", Value: by}}).Err(); mongo.IsNetworkError(err) || fails != (err != nil && !errors.Is(err, mongo.ErrNoDocuments)) {
+				t.Errorf("the read of %v: %v", by, err)
+			}
+		}
+	}
 	s.ClearFaults()
 	if failed := write(); len(failed) > 0 {
 		t.Errorf("operations %v failed after the faults had ended", failed)

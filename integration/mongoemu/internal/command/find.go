@@ -108,8 +108,29 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 	if f.single && !asked && f.query.Limit > 0 {
 		f.batch = int(f.query.Limit)
 	}
+	if err := e.unreadable(f.query.NS.Coll, filter); err != nil {
+		return f, err
+	}
 	f.query.Filter, f.vars, err = r.compile(e, f.query.NS, by, filter)
 	return f, err
+}
+
+// unreadable returns the error of a fault on one of the documents that a filter names by _id, or
+// nil.
+func (e *Engine) unreadable(collection string, filter []byte) error {
+	v, _ := bsonraw.Lookup(filter, "_id")
+	named := []bsonraw.Value{v}
+	if v.Type == bsoncore.TypeEmbeddedDocument {
+		list, _ := bsonraw.Lookup(v.Data, "$in")
+		named = bsonraw.Elements(list.Data)
+	}
+	for _, v := range named {
+		id, _ := v.StringValueOK()
+		if code := e.Faults.Document(collection, id, true); code != 0 {
+			return mongoerr.New(mongoerr.Code(code), "Failing the read of %q by order of a test", id)
+		}
+	}
+	return nil
 }
 
 func documentOption(r *Request, key string, v bsonraw.Value) ([]byte, error) {

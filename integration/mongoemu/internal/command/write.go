@@ -116,7 +116,7 @@ func (w *batch) refused(r *Request, i int) error {
 		return nil
 	}
 	id, _ := v.StringValueOK()
-	if code := r.engine.Faults.Document(w.ns.Coll, id); code != 0 {
+	if code := r.engine.Faults.Document(w.ns.Coll, id, false); code != 0 {
 		return mongoerr.New(mongoerr.Code(code), "Failing the write of %q by order of a test", id)
 	}
 	return nil

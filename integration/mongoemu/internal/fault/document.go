@@ -12,6 +12,8 @@ type Document struct {
 	IDs []string `json:"ids"`
 	// Code is the code of the write error.
 	Code int32 `json:"code"`
+	// Reads says that find commands fail too that name one of the documents by its _id.
+	Reads bool `json:"reads,omitempty"`
 }
 
 // AddDocuments adds a document fault, which stays until Clear.
@@ -21,13 +23,13 @@ func (s *Set) AddDocuments(d Document) {
 	s.documents = append(s.documents, d)
 }
 
-// Document returns the error code with which a write of a document fails, or 0 if it does
-// not fail.
-func (s *Set) Document(collection, id string) int32 {
+// Document returns the error code with which a write or a read of a document fails, or 0 if it
+// does not fail.
+func (s *Set) Document(collection, id string, reads bool) int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range s.documents {
-		if d.Collection == collection && slices.Contains(d.IDs, id) {
+		if d.Collection == collection && (d.Reads || !reads) && slices.Contains(d.IDs, id) {
 			return d.Code
 		}
 	}
