@@ -20,9 +20,7 @@ const ambush = "strike at a build"
 // collections have the same names, or a backup that is restored.
 func drawAmbushes(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, 0x616d62757368))
-	if r.IntN(3) > 1 || !p.Reconcile || p.Beside != nil || slices.ContainsFunc(p.Faults, func(f Fault) bool {
-		return slices.Contains([]string{restoration, stateRestoration}, f.Kind)
-	}) {
+	if r.IntN(3) > 1 || !p.Reconcile || p.Beside != nil || p.has(restoration, stateRestoration) {
 		return
 	}
 	for range 2 + r.IntN(4) {
@@ -83,7 +81,7 @@ func (w *World) reach(ctx context.Context, projection, step string) bool {
 
 // projector returns a projector that runs, and that drives the builds or does not.
 func (w *World) projector(coordinates bool) *process {
-	coordinator := w.history.coordinates()
+	coordinator := w.history.coordinator.Load()
 	for _, p := range slices.Concat(w.projectors, w.spares) {
 		if name := p.name(); name != "" && (name == coordinator) == coordinates {
 			return p

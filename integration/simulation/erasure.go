@@ -170,7 +170,7 @@ func (w *World) retryBuilds(ctx context.Context) {
 // dropUnknownBuilds removes by hand what the command names as left and no other command removes: a
 // collection, or the parts, of a generation that the catalog has lost, because the state was restored.
 func (w *World) dropUnknownBuilds(ctx context.Context) {
-	if !slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == stateRestoration }) {
+	if !w.plan.has(stateRestoration) {
 		return
 	}
 	models := w.stores.client.Database(modelsDatabase)

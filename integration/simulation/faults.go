@@ -27,6 +27,8 @@ type faultKind struct {
 	wide bool
 	// reconciled says that the kind needs reconciliation, or heals as it does.
 	reconciled bool
+	// calm says that the kind strikes after all others, when nothing is left to do.
+	calm bool
 	// run strikes, waits while the fault lasts, and ends it. ctx ends when the faults of the
 	// history are over.
 	run func(ctx context.Context, w *World, f Fault)
@@ -70,8 +72,7 @@ const lateness = "write late"
 // event is acknowledged.
 const firstTerm = "end the first term"
 
-// slowScan is the kind of fault in which the publishers scan the event store for more than a minute. In
-// plans with it, few events may be in flight, so that a scan waits for the topic.
+// slowScan is the kind of fault in which the topic holds a scan of the event store up for a minute.
 const slowScan = "scan slowly"
 
 // The ways of [lateness] that concern the read models of the ledger, and the watermarks of
@@ -335,10 +336,12 @@ var faultKinds = map[string]faultKind{
 		_ = w.command(ctx, virtual.Publisher, "checkpoint", "set", "beginning", "--yes", "--why", "simulation")
 		w.bus.Throttle(time.Minute + f.For)
 	}},
-	erasure:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},
-	ambush:      {alone: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.ambush(ctx, f) }},
-	intrusion:   {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.intrude(ctx, f) }},
-	replacement: {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.replaceEvents(ctx, f.Way == 0) }},
+	hiding:        {alone: true, calm: true, run: func(ctx context.Context, w *World, f Fault) { w.hide(ctx, f) }},
+	singleErasure: {alone: true, calm: true, run: func(ctx context.Context, w *World, f Fault) { w.eraseOnce(ctx, f) }},
+	erasure:       {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},
+	ambush:        {alone: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.ambush(ctx, f) }},
+	intrusion:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.intrude(ctx, f) }},
+	replacement:   {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.replaceEvents(ctx, f.Way == 0) }},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		to := time.Now().UTC()
 		from := to.Add(-time.Duration(1+f.Way) * 20 * time.Second)

@@ -23,9 +23,9 @@ type History struct {
 	terms []term
 	// deleted are the times at which the lease was deleted.
 	deleted []time.Time
-	// coordinator is the projector that drives the builds, and followed when a publisher began to
-	// follow the change stream for the first time.
-	coordinator string
+	// coordinator is the name of the projector that drives the builds, and followed when a publisher
+	// began to follow the change stream for the first time.
+	coordinator atomic.Value
 	followed    time.Time
 	// drained says that a publisher has reported that all events of a former collection are published.
 	drained atomic.Bool
@@ -96,13 +96,6 @@ func (h *History) leads() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.terms, func(t term) bool { return t.ended.IsZero() })
-}
-
-// coordinates returns the projector that drives the builds.
-func (h *History) coordinates() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.coordinator
 }
 
 // following returns when a publisher began to follow the change stream for the first time; zero if
@@ -199,9 +192,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 		l.history.endTerm(l.who)
 		l.history.mu.Unlock()
 	case "this pod coordinates the projections":
-		l.history.mu.Lock()
-		l.history.coordinator = l.who
-		l.history.mu.Unlock()
+		l.history.coordinator.Store(l.who)
 	case "following the change stream":
 		l.history.mu.Lock()
 		l.history.followed = cmp.Or(l.history.followed, time.Now())

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -24,7 +23,7 @@ const intruder = "Mallory"
 // restored backup would bring back what an application has deleted.
 func drawIntrusions(p *Plan) {
 	r := rand.New(rand.NewPCG(p.Seed, 0x696e7472756465))
-	if r.IntN(4) > 0 || p.Moves || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == restoration }) {
+	if r.IntN(4) > 0 || p.Moves || p.has(restoration) {
 		return
 	}
 	for range 1 + r.IntN(3) {

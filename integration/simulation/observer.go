@@ -161,21 +161,23 @@ func (o *observer) readCheckpoint() {
 	}
 }
 
+// find notes what a reader must never see. The caller holds mu.
+func (o *observer) find(format string, args ...any) {
+	if len(o.findings) < 10 {
+		o.findings = append(o.findings, fmt.Sprintf("at %v: ", time.Since(o.world.history.began))+fmt.Sprintf(format, args...))
+	}
+}
+
 // readModels reads the whole ledger. Its documents must be of one version. unsettled are the
 // messages that the broker had just before.
 func (o *observer) readModels(unsettled map[string]bool) {
 	read := o.world.models("ledger")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	find := func(format string, args ...any) {
-		if len(o.findings) < 10 {
-			o.findings = append(o.findings, fmt.Sprintf("at %v: ", time.Since(o.world.history.began))+fmt.Sprintf(format, args...))
-		}
-	}
 	seen := make(map[string]int64, len(read))
 	for _, m := range read {
 		if version, first := number(m, "version"), number(read[0], "version"); version != first {
-			find("the ledger has documents of the versions %d and %d at once", version, first)
+			o.find("the ledger has documents of the versions %d and %d at once", version, first)
 		}
 		id, last := text(m, "_id"), number(m, "lastEventId")
 		if before := o.seen[id]; last < before && !o.world.isErased(id) {
@@ -191,7 +193,7 @@ func (o *observer) readModels(unsettled map[string]bool) {
 		o.version = number(read[0], "version")
 	}
 	if len(read) == 0 && len(o.seen) > 3 {
-		find("the ledger is empty and had %d documents", len(o.seen))
+		o.find("the ledger is empty and had %d documents", len(o.seen))
 	}
 	o.seen = seen
 }

@@ -87,6 +87,11 @@ func (p *Plan) of(f Fault) Fault {
 	return f
 }
 
+// has reports whether the plan has a fault of one of the kinds.
+func (p *Plan) has(kinds ...string) bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return slices.Contains(kinds, f.Kind) })
+}
+
 // first is the id of the first event of each aggregate.
 func (p *Plan) first() int64 {
 	if p.FromZero {
@@ -264,8 +269,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 	// Without its checkpoint, a stream that starts now would skip what was written meanwhile. A
 	// scan leaves out events that are older than the start by the clocks of their writers: if
 	// MongoDB's is far ahead, only reconciliation finds those that are the last of an aggregate.
-	p.Now = rand.New(rand.NewPCG(seed, 0x6e6f77)).IntN(5) == 0 && (p.Reconcile || p.ClockOffset < time.Minute) &&
-		!slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == stateRestoration })
+	p.Now = rand.New(rand.NewPCG(seed, 0x6e6f77)).IntN(5) == 0 && (p.Reconcile || p.ClockOffset < time.Minute) && !p.has(stateRestoration)
 	if r := rand.New(rand.NewPCG(seed, 0x6669727374)); p.Now && r.IntN(2) == 0 {
 		p.Faults = append(p.Faults, Fault{For: time.Duration(r.Int64N(int64(5 * time.Second))), Kind: firstTerm, Way: r.IntN(2)})
 	}
@@ -275,6 +279,7 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		at := time.Duration(r.Int64N(int64(length * 2 / 3)))
 		p.Faults = append(p.Faults, Fault{At: at, For: time.Duration(r.Int64N(int64(time.Minute))), Kind: slowScan})
 	}
+	drawCalm(p)
 	return p
 }
 

@@ -66,6 +66,9 @@ var promises = []promise{
 	{"A promotion deletes no document of an application", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.world.trampled, nil
 	}},
+	{"G8: what strikes when nothing is left to do has its effect in time", func(_ context.Context, o *outcome) ([]string, error) {
+		return o.world.unmet, nil
+	}},
 	{"Findings hold no values", checkFindings},
 	{"G8: GET /applied says that a read model has an event only if it has", func(_ context.Context, o *outcome) ([]string, error) {
 		return o.asks.findings, nil

@@ -70,7 +70,7 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	defer stopFaults()
 	var faults sync.WaitGroup
 	for _, o := range outcomes {
-		faults.Go(func() { o.world.strike(striking) })
+		faults.Go(func() { o.world.strike(striking, false) })
 	}
 	each(func(o *outcome) { o.write(ctx) })
 	stopFaults()
@@ -91,6 +91,12 @@ func Run(ctx context.Context, p *Plan, history *History, folder string) (*Result
 	}
 	result.Slowest = time.Since(calm)
 	history.add("world", "settled after %v", result.Slowest)
+	if o := outcomes[0]; o.idle && p.has(hiding, singleErasure) {
+		o.world.strike(ctx, true)
+		if err := o.await(ctx, time.Now().Add(Settle)); err != nil {
+			return nil, err
+		}
+	}
 	for _, o := range outcomes {
 		breaches, err := o.breaches(ctx)
 		if err != nil {
@@ -139,10 +145,13 @@ func (o *outcome) observe(ctx context.Context) {
 	all.Wait()
 }
 
-// strike lets the faults of the plan strike. ctx ends them.
-func (w *World) strike(ctx context.Context) {
+// strike lets the faults of the plan strike that are calm, or the others. ctx ends them.
+func (w *World) strike(ctx context.Context, calm bool) {
 	var faults sync.WaitGroup
 	for _, f := range w.plan.Faults {
+		if faultKinds[f.Kind].calm != calm {
+			continue
+		}
 		faults.Go(func() {
 			wait(ctx, f.At)
 			if ctx.Err() == nil {
@@ -173,7 +182,7 @@ func (o *outcome) write(ctx context.Context) {
 
 // await waits until the pipeline has nothing left to do.
 func (o *outcome) await(ctx context.Context, until time.Time) error {
-	o.version = kept(o.world.definition)
+	o.version, o.idle = kept(o.world.definition), false
 	if err := o.load(); err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func newServers(p *Plan, folder string) (*servers, error) {
 	for i, p := range p.pipelines() {
 		topics = append(topics, sbemu.Topic{
 			Name: prefixes[i] + "events", DuplicateDetectionWindow: p.Duplicates, Partitioned: p.Partitioned, Record: 1 << 20,
-			Subscriptions: []sbemu.Subscription{{Name: subscription, RequiresSession: true, LockDuration: p.Lock, MaxDeliveryCount: p.Deliveries}},
+			Subscriptions: []sbemu.Subscription{{Name: subscription, RequiresSession: true, LockDuration: p.Lock, MaxDeliveryCount: p.Deliveries, DeadLetterExpired: p.has(singleErasure)}},
 		})
 	}
 	s.bus, err = sbemu.New(sbemu.Config{Listener: s.network.Listen(servicebus), Topics: topics})

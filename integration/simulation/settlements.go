@@ -29,7 +29,7 @@ type settlements struct {
 
 // run looks every second until ctx ends.
 func (s *settlements) run(ctx context.Context) {
-	removed := slices.ContainsFunc(s.world.plan.Faults, func(f Fault) bool { return f.Kind == removal })
+	removed := s.world.plan.has(removal)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {

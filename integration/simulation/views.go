@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -253,13 +252,8 @@ func (o *observer) readViews() {
 	found, err := o.world.viewDocuments("groups")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	find := func(format string, args ...any) {
-		if len(o.findings) < 10 {
-			o.findings = append(o.findings, fmt.Sprintf("at %v: ", time.Since(o.world.history.began))+fmt.Sprintf(format, args...))
-		}
-	}
 	if err != nil {
-		find("%v", err)
+		o.find("%v", err)
 	}
 	var versions []any
 	for key, d := range found {
@@ -279,10 +273,10 @@ func (o *observer) readViews() {
 			}
 		}
 		if d["parts"] != int64(len(accounts)) || d["chains"] != chains || d["events"] != events || d["odd"] != odd {
-			find("groups %s is not what its parts make: %v", key, d)
+			o.find("groups %s is not what its parts make: %v", key, d)
 		}
 	}
 	if len(versions) > 1 {
-		find("the view groups has parts of the versions %v at once", versions)
+		o.find("the view groups has parts of the versions %v at once", versions)
 	}
 }

@@ -88,6 +88,8 @@ type World struct {
 	// of its documents a promotion has deleted.
 	intruded bool
 	trampled []string
+	// unmet describes what did not happen as it must when a fault strikes alone.
+	unmet []string
 	// archived are the aggregates whose events were deleted, each with the snapshot that is kept.
 	archived map[string]int64
 	// changing is held by the fault that changes the definition.
@@ -242,7 +244,7 @@ func (w *World) environ(version int) []string {
 	if p.Reconcile {
 		env = append(env, "PENSTOCK_RECONCILE=1m")
 	}
-	if slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == slowScan }) {
+	if p.has(slowScan) {
 		env = append(env, "PENSTOCK_MAX_INFLIGHT_EVENTS=16")
 	}
 	if p.Slots > 0 {

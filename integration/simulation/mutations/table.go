@@ -183,8 +183,7 @@ var Table = []Mutation{
 		File:  "projector/internal/engine/assume.go",
 		Old:   "next == u.FirstEvent() && (u.Deletes || u.Parts || !u.target.Erased && !u.target.Projection.Forgets()) &&",
 		New:   "next == u.FirstEvent() &&",
-		Blind: "the first event of an erased aggregate must arrive again in a session that has not kept its state",
-		Test:  "projector/internal/engine TestErasedAggregateIsNotCreatedAnew",
+		Found: 44,
 	},
 	{
 		Name:  "a session uses what it has kept for a former generation",
@@ -404,8 +403,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/build.go",
 		Old:   "case found.Archived > b.Allowed.Archived:",
 		New:   "case found.Archived > b.Allowed.Archived+1<<40:",
-		Blind: "no history removes all events of an aggregate but to erase it",
-		Test:  "projector/internal/catalog TestReadModelsWithoutEventsPreventThePromotion",
+		Found: 44,
 	},
 	{
 		Name:  "a part is changed under the name that a promotion has taken away",
@@ -436,8 +434,7 @@ var Table = []Mutation{
 		File:  "projector/internal/history/group.go",
 		Old:   "if unread++; unread > maxUnread ||",
 		New:   "if unread++; unread > 0 ||",
-		Blind: "no history has a read model that stays unreadable",
-		Test:  "projector/internal/history TestDocumentsThatCannotBeReadHoldNoRange",
+		Found: 5,
 	},
 	{
 		Name:  "nothing reconciles read models with the event store",
@@ -515,16 +512,14 @@ var Table = []Mutation{
 		File:  "projector/internal/operate/erase.go",
 		Old:   ", r.deadLetters}",
 		New:   "}",
-		Blind: "an aggregate must have a dead letter when it is erased; in 9 histories that erase none had",
-		Test:  "projector/internal/operate TestEraseLeavesNoCopy",
+		Found: 44,
 	},
 	{
 		Name:  "an erasure leaves the generation that is being built",
 		File:  "projector/internal/operate/erase.go",
 		Old:   "if building != nil && building.Prepared() {",
 		New:   "if building != nil && building.Prepared() && false {",
-		Blind: "the command is repeated until nothing is left, and the build ends meanwhile; in 11 histories that erase nothing was left",
-		Test:  "projector/internal/operate TestEraseOfABuildingGeneration",
+		Found: 44,
 	},
 	{
 		Name:  "a verification does not know of an erasure",
@@ -538,8 +533,7 @@ var Table = []Mutation{
 		File:  "projector/internal/history/erase.go",
 		Old:   "To: model.Erased,",
 		New:   "To: 1,",
-		Blind: "operators repeat the command until nothing is left, and in 14 histories that erase no late message came after that",
-		Test:  "projector/internal/operate TestEraseLeavesNoCopy",
+		Found: 44,
 	},
 	{
 		Name:  "an erasure leaves the part of a view",
