@@ -40,6 +40,14 @@ func (d *defect) again() string {
 // another one today: a plan changes when the world gets new faults.
 var defects = []defect{
 	{
+		what: "A read model that the server refused to read made others unavailable, whose reads were in the same request, and they were parked for minutes.",
+		by:   "history, seed 13", commit: "8e6a3890", name: "TestReadModelThatCannotBeReadHidesNoOther",
+	},
+	{
+		what: "After the server's clock was set back while a sweep ran, no sweep of the projection ran any more.",
+		by:   "history, seed 13", commit: "05c18531", name: "TestSweepsGoOnAfterTheClockWasSetBack",
+	},
+	{
 		what: "After a restore of the state database, a build whose collection was gone wrote into a new one of the same name, and another build waited for ever.",
 		by:   "history, seed 12", commit: "616d71f3", name: "TestBuildWithoutItsCollectionFails",
 	},
