@@ -125,7 +125,7 @@ func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter,
 			}
 			return []health.Condition{{
 				Name: "not-reconciled", State: health.Degraded, Text: fmt.Sprintf("read models are not compared with the event store: %v", err),
-				Remedy: "It is retried. Events that flow are still applied.",
+				Remedy: "It is retried. New events do not depend on it: they are applied while MongoDB answers.",
 			}}
 		}))
 	}
