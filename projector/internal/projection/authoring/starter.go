@@ -98,7 +98,7 @@ func (i *Inference) references() (lines []string) {
 			}
 			if len(fields) > 0 {
 				slices.Sort(fields)
-				lines = append(lines, printable(fmt.Sprintf("Events of %s name a %s, by payload.%s.", from, to, strings.Join(fields, ", payload."))))
+				lines = append(lines, printable(fmt.Sprintf("Events of %s name aggregates of %s, by payload.%s.", from, to, strings.Join(fields, ", payload."))))
 			}
 		}
 	}

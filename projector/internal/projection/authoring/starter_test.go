@@ -131,7 +131,7 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 func TestStarterPointsAtViews(t *testing.T) {
 	t.Parallel()
 	for payload, says := range map[string]string{
-		`{"customerId":"c-1","total":1}`:  "# Events of Order name a Customer, by payload.customerId.\n# A document that is made of several aggregates is a view: docs/views.md says how.\n",
+		`{"customerId":"c-1","total":1}`:  "# Events of Order name aggregates of Customer, by payload.customerId.\n# A document that is made of several aggregates is a view: docs/views.md says how.\n",
 		`{"customers":1,"orderId":"o-1"}`: "",
 	} {
 		var inference authoring.Inference
