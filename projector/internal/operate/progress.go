@@ -43,17 +43,22 @@ func (p *progress) show(j job.Job) {
 	if p.job != j.ID {
 		p.job, p.from, p.start = j.ID, j.Counts[p.count], now
 	}
-	if !p.terminal && now.Sub(p.shown) < lineEvery {
-		return
-	}
-	p.shown = now
 	line := progressLine(p.name, j, p.count, p.from, now.Sub(p.start))
 	if p.terminal {
 		// The line overwrites the last one; \x1b[K erases the rest of a longer one.
 		fmt.Fprintf(p.out, "\r%s\x1b[K", line)
 		return
 	}
-	fmt.Fprintln(p.out, line)
+	p.repeat(line)
+}
+
+// repeat prints a line, unless [lineEvery] has not passed since the last one. A terminal still
+// shows the line.
+func (p *progress) repeat(line string) {
+	if now := time.Now(); !p.terminal && now.Sub(p.shown) >= lineEvery {
+		p.shown = now
+		fmt.Fprintln(p.out, line)
+	}
 }
 
 // end ends the bar.

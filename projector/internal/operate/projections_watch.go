@@ -122,20 +122,24 @@ func (w *Watch) say(format string, args ...any) {
 	fmt.Fprintln(w.Out, line)
 }
 
-// show shows the build's present job, if that has begun.
+// show shows the build's present job, if that has begun, or again what the build waits for.
 func (w *Watch) show(ctx context.Context, b *catalog.Build) error {
 	id := map[catalog.State]string{
 		catalog.Building: b.Jobs.Build, catalog.CatchingUp: b.Jobs.Sweep, catalog.Verifying: b.Jobs.Verify,
 	}[b.State]
-	if id == "" {
-		return nil
+	j, err := job.Job{State: job.Done}, error(nil)
+	if id != "" {
+		j, err = w.Job(ctx, id)
 	}
-	j, err := w.Job(ctx, id)
-	if errors.Is(err, job.ErrNotFound) {
+	switch {
+	case errors.Is(err, job.ErrNotFound):
 		return nil // the state will say why a moment later
-	}
-	if err == nil {
+	case err != nil:
+		return err
+	case b.Reason != "" && j.State == job.Done:
+		w.bar.repeat(w.said)
+	case id != "":
 		w.bar.show(j)
 	}
-	return err
+	return nil
 }
