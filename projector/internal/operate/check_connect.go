@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,17 +169,20 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *config.Stores,
 	}
 	const what = "event store, types"
 	stored, err := history.Types(ctx, newestEvents)
-	var sources []projection.Source
+	var sources [][]projection.Source
 	for _, p := range e.Projections {
-		sources = append(sources, p.Sources()...)
+		sources = append(sources, p.Sources())
 	}
-	switch types := unhandledTypes(stored, sources, e.Projections); {
+	switch types := unhandledTypes(stored, slices.Concat(sources...), e.Projections); {
 	case err != nil:
 		r.Refused(what, mongox.Explain(ctx, err), "grant the user read on database "+s.Events.Database().Name())
 	case len(types) > 0:
 		r.Warn(what, "the newest events have types that no projection handles: "+listTypes(types), "correct the name in the writer or in the projection; if no read model needs the events, declare their types in the section events")
 	default:
 		r.OK(what, "a projection handles the types of the newest events, or the section events declares them")
+	}
+	if unused := unusedTypes(stored, sources); len(unused) > 0 {
+		r.Warn("projections, types", "among the newest events: "+strings.Join(unused, " "), "correct aggregateType in the projection; if events of the type will come, ignore the warning")
 	}
 }
 

@@ -39,6 +39,8 @@ type statusView struct {
 	DeadLetters map[string]int `json:"deadLetters"`
 	// Unhandled are types of the newest events that are in no read model.
 	Unhandled []unhandledType `json:"unhandled,omitempty"`
+	// Unused are aggregate types of projections that are probably misspelt.
+	Unused []string `json:"unused,omitempty"`
 	// Unknown has the reason for each part that could not be read.
 	Unknown map[string]string `json:"unknown,omitempty"`
 }
@@ -160,7 +162,7 @@ func (e *Environment) status(ctx context.Context, s *stored) (statusView, error)
 			view.Unknown["deadLetters"] = err.Error()
 		}
 	}
-	if view.Unhandled, err = e.unhandled(ctx, s, found); err != nil {
+	if view.Unhandled, view.Unused, err = e.unhandled(ctx, s, found); err != nil {
 		view.Unknown["eventTypes"] = err.Error()
 	}
 	for i := range view.Pipelines {
@@ -311,6 +313,9 @@ func (p printer) status(view statusView, now time.Time) {
 	}
 	if len(view.Unhandled) > 0 {
 		p.line(0, "no projection handles, among the newest events: %s", listTypes(view.Unhandled))
+	}
+	if len(view.Unused) > 0 {
+		p.line(0, "projections, among the newest events: %s", strings.Join(view.Unused, " "))
 	}
 	for _, what := range slices.Sorted(maps.Keys(view.Unknown)) {
 		p.line(0, "%s: unknown: %s", what, view.Unknown[what])

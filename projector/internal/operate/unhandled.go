@@ -66,6 +66,30 @@ func unhandledTypes(stored []eventstore.TypeCount, sources []projection.Source, 
 	})
 }
 
+// unusedTypes says of which aggregate types of projections there is no event, although there are
+// events of a similar type that the same projection does not take. sources are those of each
+// projection. A type without a similar one may be that of future events.
+func unusedTypes(stored []eventstore.TypeCount, sources [][]projection.Source) (found []string) {
+	for _, of := range sources {
+		var others []string
+		used := map[string]bool{"": true}
+		for _, s := range stored {
+			name := s.Types.AggregateType
+			used[name] = true
+			if !slices.ContainsFunc(of, func(from projection.Source) bool { return from.Concerns(name) }) {
+				others = append(others, name)
+			}
+		}
+		for _, from := range of {
+			if meant := similar.Suggest(from.AggregateType, others); meant != "" && !used[from.AggregateType] {
+				found = append(found, fmt.Sprintf("aggregate type %s has no event, did you mean %s?", from.AggregateType, meant))
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
 // listTypes names the first types.
 func listTypes(types []unhandledType) string {
 	var parts []string
@@ -83,9 +107,10 @@ func listTypes(types []unhandledType) string {
 	return strings.Join(parts, ", ")
 }
 
-// unhandled compares the newest events with the projections of the event store.
-func (e *Environment) unhandled(ctx context.Context, s *stored, entries map[string]*catalog.Entry) ([]unhandledType, error) {
-	var sources []projection.Source
+// unhandled compares the newest events with the projections of the event store. unused is the
+// result of unusedTypes.
+func (e *Environment) unhandled(ctx context.Context, s *stored, entries map[string]*catalog.Entry) (found []unhandledType, unused []string, err error) {
+	var sources [][]projection.Source
 	for _, entry := range entries {
 		var texts []string
 		if entry.Live != nil {
@@ -100,16 +125,16 @@ func (e *Environment) unhandled(ctx context.Context, s *stored, entries map[stri
 		for _, text := range texts {
 			scope, err := projection.ScopeOf(text)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			sources = append(sources, scope.Sources...)
+			sources = append(sources, scope.Sources)
 		}
 	}
 	// The catalog does not have the types that are declared and not read.
 	local, err := load(e.Config.Projections.Path, e.inCode)
 	if err != nil || len(sources) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	types, err := eventstore.NewReader(s.Events, e.Config.EventFields(), e.Logger).Types(ctx, newestEvents)
-	return unhandledTypes(types, sources, local), err
+	return unhandledTypes(types, slices.Concat(sources...), local), unusedTypes(types, sources), err
 }

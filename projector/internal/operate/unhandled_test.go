@@ -13,7 +13,9 @@ import (
 )
 
 // A misspelt event type or aggregate type in the event store is named by status and by check
-// --connect. A type that the section events declares is left out.
+// --connect. A type that the section events declares is left out. An aggregate type of a
+// projection without an event is named if a similar type has events that the projection does not
+// take.
 func TestUnhandledTypesAreNamed(t *testing.T) {
 	t.Parallel()
 	e, s, out := emptyState(t)
@@ -21,6 +23,14 @@ func TestUnhandledTypesAreNamed(t *testing.T) {
 projections:
 - {name: books, collection: books, aggregateType: book, on: {BookAdded: {inc: {n: 1}}}}
 - {name: loans, collection: loans, aggregateType: loan, on: {LoanOpened: {inc: {n: 1}}}}
+- {name: shelves, collection: shelves, aggregateType: Loans, on: {LoanOpened: {inc: {n: 1}}}}
+- {name: fines, collection: fines, aggregateType: fine, on: {LoanOpened: {inc: {n: 1}}}}
+views:
+- name: both
+  collection: both
+  from:
+  - {aggregateType: loan, key: aggregateId, on: {LoanOpened: {inc: {n: 1}}}}
+  - {aggregateType: loans, key: aggregateId, on: {LoanOpened: {inc: {n: 1}}}}
 `
 	e.Config.Projections.Path = writeFile(t, "projections.yaml", file+`
 events:
@@ -56,15 +66,17 @@ events:
 		t.Fatal(err)
 	}
 	const want = "event type BookAded (2 events, did you mean BookAdded?), aggregate type bok (1 event, did you mean book?), event type Audited (1 event), event type LoanOpened without an aggregate type (1 event)\n"
+	const unused = "among the newest events: aggregate type Loans has no event, did you mean loan?\n"
 	_ = new(statusCommand).runOn(t.Context(), e, s)
-	if !strings.Contains(out.String(), "no projection handles, among the newest events: "+want) {
+	if got := out.String(); !strings.Contains(got, "no projection handles, among the newest events: "+want) || !strings.Contains(got, "projections, "+unused) {
 		t.Errorf("the status is\n%s", out)
 	}
 	var r preflight.Report
 	var report bytes.Buffer
 	e.Projections, _ = load(e.Config.Projections.Path, nil)
 	checkEventStore(t.Context(), &r, s.Stores, e)
-	if err := r.Print(&report, preflight.Flags{}); !strings.Contains(report.String(), "warning  event store, types: the newest events have types that no projection handles: "+want) {
+	if err := r.Print(&report, preflight.Flags{}); !strings.Contains(report.String(), "warning  event store, types: the newest events have types that no projection handles: "+want) ||
+		!strings.Contains(report.String(), "warning  projections, types: "+unused) {
 		t.Errorf("%v\n%s", err, &report)
 	}
 }
