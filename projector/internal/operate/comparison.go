@@ -23,6 +23,8 @@ type comparison struct {
 	Kind changeKind `json:"kind"`
 	// Difference are the lines of the definitions that differ.
 	Difference []string `json:"difference,omitempty"`
+	// Documents means that documents of the view change in more than their parts show.
+	Documents bool `json:"documents,omitempty"`
 	// Rollout describes what a rollout of the new definition starts.
 	Rollout string `json:"rollout"`
 	// Builds means that the rollout folds the whole event store.
@@ -106,6 +108,7 @@ func newComparison(before, after *projection.Projection) *comparison {
 		c.Projection, c.Kind = after.Name(), unchangedKind
 	default:
 		c.Projection, c.Kind, c.Difference = after.Name(), changedKind, authoring.Difference(before.Definition(), after.Definition())
+		c.Documents = authoring.Layout(before.Definition()) != authoring.Layout(after.Definition())
 	}
 	return c
 }
@@ -113,10 +116,10 @@ func newComparison(before, after *projection.Projection) *comparison {
 // folds reports whether the comparison must fold aggregates.
 func (c *comparison) folds() bool { return c.Kind == changedKind || c.Kind == newKind }
 
-// differs reports whether the projection is new or removed, or any sampled aggregate would
-// differ.
+// differs reports whether the projection is new or removed, the documents of a view change, or any
+// sampled aggregate would differ.
 func (c *comparison) differs() bool {
-	return c.Kind == newKind || c.Kind == removedKind || c.Differ+c.Appear+c.Vanish+c.Parks+c.Freed > 0
+	return c.Kind == newKind || c.Kind == removedKind || c.Documents || c.Differ+c.Appear+c.Vanish+c.Parks+c.Freed > 0
 }
 
 // versus folds one aggregate by both definitions.

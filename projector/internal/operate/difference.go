@@ -45,6 +45,9 @@ func (p printer) comparison(c *comparison) {
 		}
 		p.line(1, "of %d sampled aggregates that concern it, %d would have a different %[5]s, %[3]d would get a %[5]s, %[4]d would lose their %[5]s", c.Aggregates, c.Differ, c.Appear, c.Vanish, document)
 	}
+	if c.Documents {
+		p.line(1, "the documents of the view change, too: their lists, fields or totals are made of the parts in another way")
+	}
 	for i, f := range c.Fields {
 		if i == shownFields {
 			p.line(2, "and %d more fields: see --output json", len(c.Fields)-i)

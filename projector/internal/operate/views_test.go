@@ -107,6 +107,33 @@ func TestDiffShowsViews(t *testing.T) {
 	}
 }
 
+// A change that no part shows is a finding: the documents differ. A condition of a total is none,
+// because the parts show its effect.
+func TestDiffNamesChangedDocumentsOfAView(t *testing.T) {
+	t.Parallel()
+	const view = "views: [{name: v, collection: v, from: [{aggregateType: Order, on: {OrderPlaced: {set: {cents: payload.totalCents}}}, key: \"'all'\", SHOWS}]}]"
+	events := writeFile(t, "events.json", shopEvents)
+	const total = "totals: {t: {min: part.cents}}"
+	for _, test := range []struct {
+		before, after string
+		differs       bool
+	}{
+		{"as: {orders: {list: true}}", "as: {orders: {list: true, sort: cents}}", true},
+		{"as: {orders: {list: true}}", "as: orders", true},
+		{"as: orders", "as: other", true},
+		{"as: orders", "keep: fields", true},
+		{total, "totals: {t: {max: part.cents}}", true},
+		{total, "totals: {t: {min: part.cents * 1}}", false},
+		{total, "totals: {t: {min: part.cents, where: part.cents > 0}}", false},
+	} {
+		before, after := writeFile(t, "old.yaml", strings.Replace(view, "SHOWS", test.before, 1)), writeFile(t, "new.yaml", strings.Replace(view, "SHOWS", test.after, 1))
+		out, problems, err := runLine(t, nil, "diff", before, after, "--from", events)
+		if errors.Is(err, cli.ErrFindings) != test.differs || strings.Contains(out, "the documents of the view change, too") != test.differs || !strings.Contains(out, "2 sampled aggregates that concern it, 0 would have a different part") {
+			t.Errorf("%s -> %s: %v\n%s%s", test.before, test.after, err, problems, out)
+		}
+	}
+}
+
 // TestProjectionsShowViews checks that lists and the status name views and their sources.
 func TestProjectionsShowViews(t *testing.T) {
 	t.Parallel()

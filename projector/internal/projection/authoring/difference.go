@@ -31,6 +31,33 @@ func Difference(before, after string) []string {
 	return lines
 }
 
+// Layout describes what the documents of a view show of its parts, beside the values that a part
+// contributes: how they hold the parts, and the kinds of the totals. It is equal for all
+// definitions that are no views.
+func Layout(definition string) string {
+	type totals map[string]map[string]any
+	var layout struct {
+		From []struct {
+			AggregateType    string
+			As, Keep, Fields any
+			Totals           totals
+		}
+		Totals map[string]string // of a view in Go
+	}
+	if err := json.Unmarshal([]byte(definition), &layout); err != nil {
+		return definition
+	}
+	for _, from := range layout.From {
+		for _, words := range from.Totals {
+			delete(words, "where")
+			for word := range words {
+				words[word] = nil // the part shows what an expression gives
+			}
+		}
+	}
+	return fmt.Sprint(layout)
+}
+
 // flatten returns the values of a definition by their paths.
 func flatten(definition string) map[string]string {
 	found := map[string]string{}
