@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -33,7 +32,17 @@ func (r *run) erase(ctx context.Context) (*ErasureResult, error) {
 		return nil, fmt.Errorf("find a person to erase: %w", err)
 	}
 	result := &ErasureResult{Person: person.Lookup("_id").StringValue()}
-	args := []string{"erase", "--aggregate=" + result.Person, "--mask=" + strings.Join(erasure.Mask, ","), "--why=the person asked for it", "--yes"}
+	args := []string{"erase", "--aggregate=" + result.Person, "--why=the person asked for it", "--yes"}
+	for _, field := range erasure.Mask {
+		// The command refuses a field that no event of the person has.
+		n, err := r.events.CountDocuments(ctx, bson.D{{Key: "aggregateId", Value: result.Person}, {Key: field, Value: bson.D{{Key: "$exists", Value: true}}}})
+		if err != nil {
+			return nil, fmt.Errorf("look for the fields to mask: %w", err)
+		}
+		if n > 0 {
+			args = append(args, "--mask="+field)
+		}
+	}
 	for _, field := range erasure.Values {
 		value, _ := person.Lookup(field).StringValueOK()
 		args = append(args, "--value="+value)

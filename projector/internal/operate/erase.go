@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -121,11 +122,20 @@ func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q d
 	if err := r.whole(ctx); err != nil {
 		return err
 	}
+	if err := r.leads(ctx); err != nil {
+		return err
+	}
 	before, err := r.search(ctx)
 	if err != nil {
 		return err
 	}
 	what := "erase aggregate " + hashed(c.Aggregate) + " from every copy"
+	if mistyped, err := r.mistypedBefore(ctx, what, before); err != nil {
+		return err
+	} else if mistyped {
+		before = nil
+	}
+	what += r.counted(before)
 	if len(c.Mask) > 0 {
 		what += ", and set " + strings.Join(c.Mask, ", ") + " of its events to null"
 	}
@@ -169,6 +179,57 @@ func (r *erasing) find(ctx context.Context) error {
 	known, err := events.Known(ctx, []string{r.Aggregate})
 	r.raw = known[r.Aggregate]
 	return err
+}
+
+// leads refuses a field of the mask that leads to nothing in any event, because it is most likely
+// misspelt. A repeated erasure finds null there.
+func (r *erasing) leads(ctx context.Context) error {
+	if r.raw.Type == 0 || len(r.Mask) == 0 {
+		return nil
+	}
+	cursor, err := r.s.Events.Find(ctx, bson.D{{Key: r.fields.AggregateID, Value: r.raw}})
+	if err != nil {
+		return fmt.Errorf("read the events to mask: %w", err)
+	}
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
+	absent := slices.Clone(r.Mask)
+	for len(absent) > 0 && cursor.Next(ctx) {
+		event := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: cursor.Current}
+		absent = slices.DeleteFunc(absent, func(field string) bool { return valuesAt(event, strings.Split(field, "."), nil) != nil })
+	}
+	if err := cursor.Err(); err != nil || len(absent) == 0 {
+		return err
+	}
+	return fmt.Errorf("no event of the aggregate has the field %s of --mask: correct the name, or leave the field out", strings.Join(absent, " or "))
+}
+
+// mistypedBefore reports whether there are only the watermarks of earlier erasures, and the audit
+// shows that the first of them found nothing either. what is how the audit names them.
+func (r *erasing) mistypedBefore(ctx context.Context, what string, found []foundIn) (bool, error) {
+	if r.raw.Type != 0 || slices.ContainsFunc(found, func(p foundIn) bool { return p.After > p.Kept }) {
+		return false, nil
+	}
+	var earlier []string
+	err := audit.In(r.s.State).Distinct(ctx, "what", bson.D{{Key: "what", Value: bson.D{{Key: "$gte", Value: what}, {Key: "$lt", Value: what + "~"}}}}).Decode(&earlier)
+	if err != nil {
+		return false, fmt.Errorf("read the audit: %w", err)
+	}
+	other := func(text string) bool { return !strings.HasPrefix(text, what+r.counted(nil)) }
+	return len(earlier) > 0 && !slices.ContainsFunc(earlier, other), nil
+}
+
+// counted says what a search has found.
+func (r *erasing) counted(found []foundIn) string {
+	var events, places int64
+	for _, p := range found {
+		if p.After > 0 {
+			places++
+		}
+		if p.Place == r.s.Events.Database().Name()+"."+r.s.Events.Name() {
+			events = p.After
+		}
+	}
+	return fmt.Sprintf(" (%s, found in %s)", cli.Count(events, "event"), cli.Count(places, "place"))
 }
 
 // run makes the erasure. Each step can be repeated.
@@ -234,7 +295,9 @@ func (r *erasing) mask(ctx context.Context) error {
 		var set bson.D
 		for _, field := range r.Mask {
 			for _, path := range valuesAt(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: cursor.Current}, strings.Split(field, "."), nil) {
-				set = append(set, bson.E{Key: path, Value: nil})
+				if cursor.Current.Lookup(strings.Split(path, ".")...).Type != bson.TypeNull {
+					set = append(set, bson.E{Key: path, Value: nil})
+				}
 			}
 		}
 		if set == nil {
@@ -252,13 +315,10 @@ func (r *erasing) mask(ctx context.Context) error {
 	return cursor.Err()
 }
 
-// valuesAt returns the paths of the values other than null to which a field leads. It leads into
-// each element of an array.
+// valuesAt returns the paths of the values to which a field leads. It leads into each element of an
+// array.
 func valuesAt(v bson.RawValue, field, at []string) (paths []string) {
 	if len(field) == 0 {
-		if v.Type == bson.TypeNull {
-			return nil
-		}
 		return []string{strings.Join(at, ".")}
 	}
 	switch v.Type {

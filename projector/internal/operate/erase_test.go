@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
@@ -452,6 +453,71 @@ func TestEraseMasksElementsOfArrays(t *testing.T) {
 	const want = `{"guests":[{"names":null,"seat":"A"},"nobody",[{"names":null,"seat":"A"}]]}`
 	if text, err := bson.MarshalExtJSON(event.Payload, false, false); err != nil || string(text) != want {
 		t.Errorf("the event has %s, not %s (%v)", text, want, err)
+	}
+}
+
+// TestEraseRefusesAMisspeltField changes nothing if no event has a field of the mask. A field that one
+// event has, and one that is null already, are masked.
+func TestEraseRefusesAMisspeltField(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	before := w.documents()
+	for _, field := range []string{"payload.nam", "nonsense", "payload.name.first"} {
+		_, err := w.erase(eraseCommand{Mask: []string{"payload.town", field}})
+		if want := "no event of the aggregate has the field " + field + " of --mask: correct the name"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if after := w.documents(); !maps.Equal(before, after) {
+		t.Errorf("it has changed %v to %v", before, after)
+	}
+	_, err := w.s.Events.UpdateOne(t.Context(), bson.D{{Key: "aggregateId", Value: "person-1"}, {Key: "eventId", Value: 2}}, bson.D{{Key: "$unset", Value: bson.D{{Key: "payload.town", Value: ""}}}})
+	w.check(err)
+	for range 2 {
+		if result, err := w.erase(eraseCommand{Mask: []string{"payload.town", "payload.name"}}); err != nil || result.Left != 0 {
+			t.Errorf("%v, %+v", err, result)
+		}
+	}
+	if audit := w.documents()["audit"]; strings.Count(audit, `"masked": {"$numberLong":"2"}`) != 1 {
+		t.Errorf("the events were masked again: %s", audit)
+	}
+}
+
+// TestEraseOfAMistypedIDFailsAgain repeats an erasure that has found nothing. It fails again, unlike
+// that of an aggregate whose events and copies are deleted already.
+func TestEraseOfAMistypedIDFailsAgain(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	_, err := w.s.Events.DeleteMany(t.Context(), bson.D{{Key: "aggregateId", Value: "person-1"}})
+	w.check(err)
+	for range 3 {
+		if _, err := w.erase(eraseCommand{}); err != nil {
+			t.Error(err)
+		}
+	}
+	w.text = "persn-1"
+	for range 3 {
+		if result, err := w.erase(eraseCommand{}); !errors.Is(err, cli.ErrFindings) || result.Left != 0 {
+			t.Errorf("%v, %+v", err, result)
+		}
+	}
+	w.text = "person-1"
+	_, err = audit.In(w.s.State).DeleteMany(t.Context(), bson.D{})
+	w.check(err)
+	if _, err := w.erase(eraseCommand{}); err != nil {
+		t.Errorf("after the loss of the audit: %v", err)
+	}
+}
+
+// TestEraseCountsBeforeItAsks wants the numbers of the search in the question.
+func TestEraseCountsBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	for id, want := range map[string]string{"person-1": " from every copy (2 events, found in 5 places): nothing was changed", "persn-1": " from every copy (0 events, found in 0 places): nothing was changed"} {
+		c := eraseCommand{Aggregate: id, Change: cli.Change{Why: "request 17"}}
+		if err := c.erase(t.Context(), w.e, w.s, w.queue); !errors.Is(err, cli.ErrNotConfirmed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 
