@@ -403,7 +403,7 @@ func WrongConditions(verifications []job.Job, entries map[string]*catalog.Entry)
 			found = append(found, health.Condition{
 				Name: wrongReadModels, Subject: j.Projection, State: health.Degraded, Since: j.Finished,
 				Text:   fmt.Sprintf("verification %s has left %s wrong", j.ID, cli.Count(wrong, "read model")),
-				Remedy: fmt.Sprintf("\"projector verify --projection %s --repair\" compares all again and repairs them. A verification of the same aggregates, or of all, that leaves none wrong ends the condition.", j.Projection),
+				Remedy: fmt.Sprintf("\"projector verify --projection %s --repair\" compares all again and repairs them. It deletes nothing: look at those of kind extra by hand. A verification of the same aggregates, or of all, that leaves none wrong ends the condition.", j.Projection),
 			})
 		}
 	}
