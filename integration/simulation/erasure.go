@@ -170,11 +170,9 @@ func (w *World) retryBuilds(ctx context.Context) {
 }
 
 // dropUnknownBuilds removes by hand what the command names as left and no other command removes: a
-// collection, or the parts, of a generation that the catalog has lost, because the state was restored.
+// collection of a generation that the catalog does not have, or its parts. The state was restored, or a
+// write that MongoDB executed late has created the collection again.
 func (w *World) dropUnknownBuilds(ctx context.Context) {
-	if !w.plan.has(stateRestoration) {
-		return
-	}
 	models := w.stores.client.Database(modelsDatabase)
 	names, _ := models.ListCollectionNames(ctx, bson.D{})
 	for _, name := range names {
@@ -182,6 +180,9 @@ func (w *World) dropUnknownBuilds(ctx context.Context) {
 		if strings.Contains(name, ".generation-") && !slices.ContainsFunc(w.stores.Documents(stateDatabase, "projections"), known) {
 			_ = models.Collection(name).Drop(ctx)
 		}
+	}
+	if !w.plan.has(stateRestoration) {
+		return
 	}
 	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
 		known := bson.A{number(entry, "live", "generation"), number(entry, "building", "generation")}

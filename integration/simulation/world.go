@@ -382,15 +382,20 @@ func (p *process) take(stops bool) *instance {
 	return i
 }
 
-// stop ends the process as SIGTERM does, and waits for it. It reports whether it ran.
+// stop ends the process as SIGTERM does, and waits for it, also if another fault has stopped it. It
+// reports whether it ran.
 func (w *World) stop(p *process) bool {
 	i := p.take(true)
-	if i == nil {
-		return false
+	if i != nil {
+		i.Terminate()
 	}
-	i.Terminate()
-	<-i.Exited()
-	return true
+	p.mu.Lock()
+	stopping := p.stopping
+	p.mu.Unlock()
+	if stopping != nil {
+		<-stopping
+	}
+	return i != nil
 }
 
 // turn turns processes on or off.
