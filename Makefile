@@ -72,7 +72,8 @@ test: ## Run the tests in minutes: unit and property tests, the end-to-end scena
 	@# They wait more than they work: four at a time, on two cores too.
 	@$(VIRTUAL) $(SHORT_TESTS) -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
 	@echo "=== 4 of 4 at $$(date +%T): random histories 1 to $(LAST_HISTORY), and those that failed once"
-	@SEEDS=1..$(LAST_HISTORY) $(VIRTUAL) -timeout 30m ./integration/simulation
+	@SEEDS=1..$(LAST_HISTORY) SUMMARY=$(BIN)/histories.txt $(VIRTUAL) -timeout 30m ./integration/simulation
+	@cat $(BIN)/histories.txt
 
 .PHONY: test-all
 test-all: test ## Run make test, and in the same pass what it leaves out: the race detector (with a C compiler), the long forms of tests, the scenarios that need processes, 30 more histories (a quarter of an hour)

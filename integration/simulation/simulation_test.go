@@ -34,6 +34,7 @@ const length = 5 * time.Minute
 //	SHRINK=yes          remove faults while the history still fails
 //	PARALLEL=N          how many histories run at once; one for each core by default
 //	RECORD=FOLDER       add the run to the record in this folder (make proof)
+//	SUMMARY=FILE        write the sums to this file: go test hides the output of what passes
 //
 // Histories run in child processes with one thread for Go code each: then they need less of
 // the processor, differ less from run to run, and one that stands still ends only its child.
@@ -290,10 +291,16 @@ func write(t *testing.T, r *Result, file string) {
 	}
 }
 
-// print prints the sums and the faults of each kind.
+// print prints the sums, also to the file that SUMMARY names, and the faults of each kind.
 func (c *tally) print(took time.Duration) {
-	fmt.Printf("%d histories with %d events, %d answers of /applied, %d requests to MongoDB and %v of virtual time in %v (%.1f a minute), each held against %d promises; faults met %d different states; the slowest settled in %v\n",
+	sums := fmt.Sprintf("%d histories with %d events, %d answers of /applied, %d requests to MongoDB and %v of virtual time in %v (%.1f a minute), each held against %d promises; faults met %d different states; the slowest settled in %v\n",
 		c.Histories, c.Events, c.Answers, c.Requests, c.Virtual.Round(time.Second), took.Round(time.Second), float64(c.Histories)/took.Minutes(), len(promises), len(c.States), c.Slowest.Round(time.Second))
+	fmt.Print(sums)
+	if file := os.Getenv("SUMMARY"); file != "" {
+		if err := os.WriteFile(file, []byte(sums), 0o600); err != nil {
+			fmt.Println(err)
+		}
+	}
 	for _, kind := range slices.Sorted(maps.Keys(faultKinds)) {
 		fmt.Printf("  %6d  %s\n", c.Faults[kind], kind)
 	}
