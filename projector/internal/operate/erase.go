@@ -187,17 +187,12 @@ func (r *erasing) leads(ctx context.Context) error {
 	if r.raw.Type == 0 || len(r.Mask) == 0 {
 		return nil
 	}
-	cursor, err := r.s.Events.Find(ctx, bson.D{{Key: r.fields.AggregateID, Value: r.raw}})
-	if err != nil {
-		return fmt.Errorf("read the events to mask: %w", err)
-	}
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	absent := slices.Clone(r.Mask)
-	for len(absent) > 0 && cursor.Next(ctx) {
-		event := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: cursor.Current}
-		absent = slices.DeleteFunc(absent, func(field string) bool { return valuesAt(event, strings.Split(field, "."), nil) != nil })
-	}
-	if err := cursor.Err(); err != nil || len(absent) == 0 {
+	err := r.eachEvent(ctx, func(event bson.Raw) error {
+		absent = slices.DeleteFunc(absent, func(field string) bool { return len(r.pathsIn(event, field)) > 0 })
+		return nil
+	})
+	if err != nil || len(absent) == 0 {
 		return err
 	}
 	return fmt.Errorf("no event of the aggregate has the field %s of --mask: correct the name, or leave the field out", strings.Join(absent, " or "))
@@ -286,24 +281,19 @@ func (r *erasing) mask(ctx context.Context) error {
 	if r.raw.Type == 0 || len(r.Mask) == 0 {
 		return nil
 	}
-	cursor, err := r.s.Events.Find(ctx, bson.D{{Key: r.fields.AggregateID, Value: r.raw}})
-	if err != nil {
-		return fmt.Errorf("read the events to mask: %w", err)
-	}
-	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
-	for cursor.Next(ctx) {
+	return r.eachEvent(ctx, func(event bson.Raw) error {
 		var set bson.D
 		for _, field := range r.Mask {
-			for _, path := range valuesAt(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: cursor.Current}, strings.Split(field, "."), nil) {
-				if cursor.Current.Lookup(strings.Split(path, ".")...).Type != bson.TypeNull {
+			for _, path := range r.pathsIn(event, field) {
+				if event.Lookup(strings.Split(path, ".")...).Type != bson.TypeNull {
 					set = append(set, bson.E{Key: path, Value: nil})
 				}
 			}
 		}
 		if set == nil {
-			continue
+			return nil
 		}
-		_, err := r.s.Events.UpdateOne(ctx, bson.D{{Key: "_id", Value: cursor.Current.Lookup("_id")}, {Key: r.fields.AggregateID, Value: r.raw}}, bson.D{{Key: "$set", Value: set}})
+		_, err := r.s.Events.UpdateOne(ctx, bson.D{{Key: "_id", Value: event.Lookup("_id")}, {Key: r.fields.AggregateID, Value: r.raw}}, bson.D{{Key: "$set", Value: set}})
 		switch {
 		case mongox.AccessRefused(err):
 			return fmt.Errorf("--mask needs the right \"update\" on collection %s.%s, which no other command needs: grant it to the user of this command, or let the application mask the events, and leave --mask out", r.s.Events.Database().Name(), r.s.Events.Name())
@@ -311,8 +301,28 @@ func (r *erasing) mask(ctx context.Context) error {
 			return fmt.Errorf("set %s of the events to null: %s", strings.Join(r.Mask, ", "), history.WithoutValues(err))
 		}
 		r.counts["masked"]++
+		return nil
+	})
+}
+
+// eachEvent calls visit with each stored event of the aggregate, until visit returns an error.
+func (r *erasing) eachEvent(ctx context.Context, visit func(bson.Raw) error) error {
+	cursor, err := r.s.Events.Find(ctx, bson.D{{Key: r.fields.AggregateID, Value: r.raw}})
+	if err != nil {
+		return fmt.Errorf("read the events to mask: %w", err)
+	}
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
+	for cursor.Next(ctx) {
+		if err := visit(cursor.Current); err != nil {
+			return err
+		}
 	}
 	return cursor.Err()
+}
+
+// pathsIn returns the paths of the values of an event to which a field of the mask leads.
+func (*erasing) pathsIn(event bson.Raw, field string) []string {
+	return valuesAt(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: event}, strings.Split(field, "."), nil)
 }
 
 // valuesAt returns the paths of the values to which a field leads. It leads into each element of an
