@@ -34,7 +34,8 @@ const lockRequestTimeout = 5 * time.Millisecond
 // holds.
 //
 // The server's global lock is missing, because every command here would take it in an intent
-// mode. docs/stand-ins.md of Penstock lists the lock of each command, and its source.
+// mode. TestLocksOfCommands has the lock of each command. The sources are the page "FAQ:
+// Concurrency" of MongoDB's manual, in several versions, and the server's code.
 type locks struct {
 	mu sync.Mutex
 	// queues are by collection. A namespace without a collection is a database.
