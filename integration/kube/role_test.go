@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -70,8 +70,8 @@ func TestPublisherHasNoOtherRights(t *testing.T) {
 				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}}, metav1.CreateOptions{})
 			return err
 		},
-		"patch an Event": func() error {
-			_, err := core.Events(s.account.Namespace).Patch(t.Context(), "any", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+		"create an Event": func() error {
+			_, err := core.Events(s.account.Namespace).Create(t.Context(), &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "any"}}, metav1.CreateOptions{})
 			return err
 		},
 		"read a Secret": func() error { _, err := secrets.Get(t.Context(), "any", metav1.GetOptions{}); return err },

@@ -28,8 +28,7 @@ current-context: simulation
 `
 
 // apiServer is what an election needs of the API server of Kubernetes: Leases with optimistic
-// concurrency by resourceVersion, and events, which it forgets. The tests of integration/kube
-// run on a real one.
+// concurrency by resourceVersion. The tests of integration/kube run on a real one.
 type apiServer struct {
 	server *http.Server
 	served sync.WaitGroup
@@ -48,7 +47,6 @@ func newAPIServer(l net.Listener) *apiServer {
 	mux.HandleFunc("GET "+leases+"/{name}", s.get)
 	mux.HandleFunc("POST "+leases, s.create)
 	mux.HandleFunc("PUT "+leases+"/{name}", s.update)
-	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusCreated, struct{}{}) })
 	s.server = &http.Server{Handler: s.refusing(mux), ReadHeaderTimeout: time.Minute}
 	s.served.Go(func() { _ = s.server.Serve(l) })
 	return s

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -33,8 +32,6 @@ import (
 
 const (
 	appName = "penstock-publisher"
-	// disconnectTimeout bounds sending the last events about the election.
-	disconnectTimeout = 2 * time.Second
 	// leaseConnections bounds the connections of the election in MongoDB. It has one request
 	// at a time, and the next one must not wait for a request that hangs.
 	leaseConnections = 4
@@ -165,15 +162,10 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	h.Ready("mongodb", stores.ping)
 
 	// newElector makes no request, so a missing setting is reported before any network error.
-	elector, closeEvents, err := p.newElector(stores.leases, h)
+	elector, err := p.newElector(stores.leases, h)
 	if err != nil {
 		return err
 	}
-	cleanups = append(cleanups, func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
-		defer cancel()
-		closeEvents(closing)
-	})
 	w, err := p.prepare(ctx, stores, h)
 	if err != nil {
 		return term.UnlessEnded(ctx, err)

@@ -33,10 +33,8 @@ func leaderConfig(c config.Config) leader.Config {
 		c.Process.DrainTimeout+settleTimeout)
 }
 
-// newElector makes the elector that the configuration asks for, and the function that stops
-// recording its Kubernetes events.
-func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leader.Elector, func(context.Context), error) {
-	none := func(context.Context) {}
+// newElector makes the elector that the configuration asks for.
+func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leader.Elector, error) {
 	timing, election := leaderConfig(p.config), p.config.Election
 	identity := cmp.Or(election.Identity, leader.NewIdentity(election.Host()))
 	options := leader.Options{
@@ -44,25 +42,19 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 		NewLeader: p.terms.newLeader, TermEnded: p.terms.termEnded,
 	}
 	if election.Kind == config.ElectionNone {
-		return leader.NewAlone(identity, timing, options), none, nil
+		return leader.NewAlone(identity, timing, options), nil
 	}
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
 		lock := leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), p.config.Stream.Name, identity)
-		return leader.New(lock, timing, options), none, nil
+		return leader.New(lock, timing, options), nil
 	}
-	config := kubernetesLease(p.config, identity, timing)
-	events, err := leader.NewKubernetesEvents(config, p.logger)
+	lock, err := leader.NewKubernetesLock(kubernetesLease(p.config, identity, timing))
 	if err != nil {
-		return nil, nil, outsideKubernetes("take part in the election", err)
+		return nil, outsideKubernetes("take part in the election", err)
 	}
-	config.EventRecorder = events
-	lock, err := leader.NewKubernetesLock(config)
-	if err != nil {
-		return nil, nil, outsideKubernetes("take part in the election", err)
-	}
-	return leader.New(lock, timing, options), events.Close, nil
+	return leader.New(lock, timing, options), nil
 }
 
 // kubernetesLease returns the settings of the Kubernetes Lease.

@@ -36,8 +36,6 @@ type KubernetesConfig struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// RequestTimeout is Config.RequestTimeout.
 	RequestTimeout time.Duration
-	// EventRecorder, if not nil, records who won and lost on the Lease.
-	EventRecorder resourcelock.EventRecorder
 }
 
 // NewKubernetesLock makes a lock on a Lease without a request. The first leader creates the
@@ -52,17 +50,14 @@ func NewKubernetesLock(config KubernetesConfig) (resourcelock.Interface, error) 
 	if err != nil {
 		return nil, err
 	}
-	leases, err := coordinationv1.NewForConfig(rest.AddUserAgent(client, component+"-election"))
+	leases, err := coordinationv1.NewForConfig(rest.AddUserAgent(client, "penstock-publisher-election"))
 	if err != nil {
 		return nil, fmt.Errorf("make a client for leases: %w", err)
 	}
 	return &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Name: config.Name, Namespace: namespace},
-		Client:    leases,
-		LockConfig: resourcelock.ResourceLockConfig{
-			Identity:      config.Identity,
-			EventRecorder: config.EventRecorder,
-		},
+		LeaseMeta:  metav1.ObjectMeta{Name: config.Name, Namespace: namespace},
+		Client:     leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: config.Identity},
 	}, nil
 }
 
