@@ -149,7 +149,7 @@ func (*stateTables) parked(ctx context.Context, past *upkeep) ([]statuspage.Row,
 
 // jobs lists the jobs that have not ended, and those that failed.
 func (s *stateTables) jobs(ctx context.Context, past *upkeep) ([]statuspage.Row, error) {
-	found, err := past.jobs.List(ctx, job.Filter{States: []job.State{job.Planning, job.Running, job.Paused, job.Failed}})
+	found, err := past.jobs.List(ctx, job.Filter{States: []job.State{job.Planning, job.Running, job.Failed}})
 	if err != nil {
 		return nil, err
 	}

@@ -427,8 +427,6 @@ func (s *step) run(ctx context.Context, kind job.Kind, round int, id string, par
 		return nil, err
 	case found.State == job.Failed || found.State == job.Cancelled:
 		return nil, s.fail(ctx, fmt.Sprintf("job %s: %s", id, cmp.Or(found.Reason, "failed")))
-	case found.State == job.Paused:
-		return nil, s.wait(ctx, fmt.Sprintf("job %s is paused: resume it with projector jobs resume %s", id, id))
 	case found.State != job.Done:
 		return nil, s.wait(ctx, found.Reason)
 	}

@@ -105,32 +105,28 @@ func (s *Scheduler) beat(ctx context.Context) error {
 		if last.DoneGeneration == live[name] {
 			s.through.WithLabelValues(name).Set(float64(last.Done.UnixMilli()) / 1000)
 		}
-		due, err := s.due(last, live[name])
-		if err == nil && due {
-			err = s.start(ctx, name, live[name], last)
+		if !s.due(last, live[name]) {
+			continue
 		}
-		if err != nil {
+		if err := s.start(ctx, name, live[name], last); err != nil {
 			problems = append(problems, fmt.Errorf("sweep projection %s: %w", name, err))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// due reports whether a sweep of the live generation must start after the last one. The error
-// becomes a condition of health: no other sweep follows a paused one.
-func (s *Scheduler) due(last job.Latest, live int64) (bool, error) {
+// due reports whether a sweep of the live generation must start after the last one.
+func (s *Scheduler) due(last job.Latest, live int64) bool {
 	switch {
 	case last.Generation != live:
 		// If the last sweep is of a newer generation, this process has not heard of it yet.
-		return last.Generation < live, nil
-	case last.State == job.Paused:
-		return false, fmt.Errorf("%w %s; \"projector jobs resume %s\" continues it", job.ErrPaused, last.Reason, last.ID)
+		return last.Generation < live
 	case !last.State.Ended():
-		return false, nil
+		return false
 	case last.State == job.Done:
-		return last.Ago >= s.options.Interval, nil
+		return last.Ago >= s.options.Interval
 	}
-	return last.Ago >= min(sweepRetry, s.options.Interval), nil
+	return last.Ago >= min(sweepRetry, s.options.Interval)
 }
 
 // start creates the sweep that follows the last one. A sweep of a replaced generation would never

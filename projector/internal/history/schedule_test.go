@@ -3,7 +3,6 @@ package history_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -173,24 +172,6 @@ func TestSweepOfANewGenerationEndsTheOlderOne(t *testing.T) {
 	if build, err := s.jobs.Get(ctx, "build"); err != nil || build.State != job.Planning {
 		t.Errorf("the build is %s, %v", build.State, err)
 	}
-}
-
-// Nothing sweeps the projection of a paused sweep until somebody resumes the job.
-func TestPausedSweepIsAnError(t *testing.T) {
-	t.Parallel()
-	s := newSchedule(t)
-	sweep := s.beat()[0]
-	if _, err := s.jobs.Pause(t.Context(), sweep.ID, "by ann: too much load"); err != nil {
-		t.Fatal(err)
-	}
-	want := `the job is paused by ann: too much load; "projector jobs resume ` + sweep.ID + `" continues it`
-	if err := s.schedulers[0].Beat(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("the error is %v, want %s", err, want)
-	}
-	if _, err := s.jobs.Resume(t.Context(), sweep.ID); err != nil {
-		t.Fatal(err)
-	}
-	s.beat()
 }
 
 // The setting may change while a sweep runs. A sweep is worked on in the form in which it was

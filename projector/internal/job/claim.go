@@ -67,9 +67,9 @@ func (s *Store) Claim(ctx context.Context, j Job, holder string, lasts time.Dura
 		return Claim{}, false, s.completeIfFinished(ctx, j)
 	}
 	c := Claim{Job: j, Range: r, Epoch: r.Epoch}
-	// The job may have been paused or cancelled since it was read.
+	// The job may have been cancelled since it was read.
 	switch err := s.check(ctx, c); {
-	case errors.Is(err, ErrPaused), errors.Is(err, ErrCancelled):
+	case errors.Is(err, ErrCancelled):
 		if err := s.Return(ctx, c, 0, nil); stops(err) {
 			return Claim{}, false, nil
 		}
@@ -107,8 +107,8 @@ func (s *Store) check(ctx context.Context, c Claim) error {
 		return fmt.Errorf("job %s has been deleted: %w", c.Job.ID, ErrCancelled)
 	case err != nil:
 		return fmt.Errorf("read the state of job %s: %w", c.Job.ID, err)
-	case stopped(found.State) != nil:
-		return fmt.Errorf("job %s: %w", c.Job.ID, stopped(found.State))
+	case found.State.Ended():
+		return fmt.Errorf("job %s: %w", c.Job.ID, ErrCancelled)
 	}
 	return nil
 }
@@ -122,8 +122,7 @@ func (c *Claim) held() bson.D {
 }
 
 // change updates the range or job of the claim, and checks the job. The error is
-// [ErrPaused] or [ErrCancelled] if the job is not running, and [ErrLost] if the claim does
-// not hold.
+// [ErrCancelled] if the job is not running, and [ErrLost] if the claim does not hold.
 func (s *Store) change(ctx context.Context, c Claim, update bson.A) error {
 	collection := s.ranges
 	if c.Planning {
@@ -156,8 +155,7 @@ func (s *Store) Keep(ctx context.Context, c Claim, lasts time.Duration) error {
 
 // Save stores the progress of the work on a range, and extends the lease. counts are those
 // of the range since its start. The error is [ErrLost] if the range has another holder:
-// then nothing is stored. It is [ErrPaused] or [ErrCancelled] if the work must stop: a
-// resumed job uses what was saved.
+// then nothing is stored. It is [ErrCancelled] if the work must stop.
 func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lasts time.Duration) error {
 	return s.change(ctx, c, saved(bson.D{leases.Renew(lasts)}, position, counts))
 }

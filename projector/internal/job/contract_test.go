@@ -231,57 +231,6 @@ func TestReturnedRangeIsClaimedAtOnce(t *testing.T) {
 	}
 }
 
-func TestPausedJobResumesAtItsSavedPosition(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, job.Options{})
-	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
-	c := s.claim(t, j.ID, "a")
-	for range 2 {
-		if j, err := s.Pause(t.Context(), j.ID, "too much load"); err != nil || j.State != job.Paused || j.Reason != "too much load" {
-			t.Errorf("paused: %+v, %v", j, err)
-		}
-	}
-	if _, ok := s.tryClaim(t, j.ID, "b"); ok {
-		t.Error("claimed a range of a paused job")
-	}
-	// A process that read the job before it was paused cannot claim a range
-	// either.
-	if _, ok, err := s.Claim(t.Context(), j, "b", lease); ok || err != nil {
-		t.Errorf("claimed a range of a job that was paused in between: %v, %v", ok, err)
-	}
-	wantError(t, s.Save(t.Context(), c, raw(7), map[string]int64{"events": 3}, lease), job.ErrPaused)
-	wantError(t, s.Return(t.Context(), c, 0, nil), job.ErrPaused)
-	for range 2 {
-		if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Running || j.Reason != "" {
-			t.Errorf("resumed: %+v, %v", j, err)
-		}
-	}
-	again := s.claim(t, j.ID, "b")
-	if again.Range.Index != 0 || again.Range.Counts["events"] != 3 || again.Range.Position.Lookup("n").AsInt64() != 7 {
-		t.Errorf("claimed %+v", again.Range)
-	}
-}
-
-func TestLastRangeFinishedWhilePausedCompletesAfterResume(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, job.Options{})
-	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 1)
-	c := s.claim(t, j.ID, "a")
-	if _, err := s.Pause(t.Context(), j.ID, ""); err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, s.Finish(t.Context(), c, map[string]int64{"events": 3}), job.ErrPaused)
-	if _, err := s.Resume(t.Context(), j.ID); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := s.tryClaim(t, j.ID, "b"); ok {
-		t.Error("claimed a finished range")
-	}
-	if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 3 {
-		t.Errorf("job is %+v", j)
-	}
-}
-
 // With the ranges of a replaced planner under the epoch of its successor, the job would lack all of
 // them and fail.
 func TestPlannerThatWasReplacedChangesNothing(t *testing.T) {
@@ -307,7 +256,7 @@ func TestPlannerThatWasReplacedChangesNothing(t *testing.T) {
 	}
 }
 
-func TestPlanningIsReturnedPausedAndResumed(t *testing.T) {
+func TestPlanningIsReturned(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, job.Options{})
 	j := s.create(t, job.Job{Kind: job.Build, Projection: "users"})
@@ -316,13 +265,6 @@ func TestPlanningIsReturnedPausedAndResumed(t *testing.T) {
 	again := s.claim(t, j.ID, "b")
 	if again.Job.Attempts != 1 || s.get(t, j.ID).Reason != "no primary" {
 		t.Errorf("claimed %+v", again.Job)
-	}
-	if _, err := s.Pause(t.Context(), j.ID, "wait"); err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, s.Plan(t.Context(), again, parts(2), 0), job.ErrPaused)
-	if j, err := s.Resume(t.Context(), j.ID); err != nil || j.State != job.Planning {
-		t.Errorf("resumed: %+v, %v", j, err)
 	}
 	s.expire(t)
 	s.must(t, s.Plan(t.Context(), s.claim(t, j.ID, "b"), parts(1), 0))
@@ -342,7 +284,7 @@ func TestJobWithoutRangesIsDoneAtOnce(t *testing.T) {
 	}
 }
 
-func TestFailedJobContinuesAfterResume(t *testing.T) {
+func TestFailedJobKeepsItsCounts(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, job.Options{})
 	j := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 2)
@@ -354,18 +296,6 @@ func TestFailedJobContinuesAfterResume(t *testing.T) {
 	}
 	if _, ok := s.tryClaim(t, j.ID, "c"); ok {
 		t.Error("claimed a range of a failed job")
-	}
-	if _, err := s.Resume(t.Context(), j.ID); err != nil {
-		t.Fatal(err)
-	}
-	s.expire(t)
-	c := s.claim(t, j.ID, "c")
-	if c.Range.Index != 1 {
-		t.Errorf("claimed %+v", c.Range)
-	}
-	s.must(t, s.Finish(t.Context(), c, map[string]int64{"events": 1}))
-	if j := s.get(t, j.ID); j.State != job.Done || j.Counts["events"] != 4 || j.Reason != "" {
-		t.Errorf("job is %+v", j)
 	}
 }
 
@@ -382,11 +312,7 @@ func TestCancelledJobStopsItsHolders(t *testing.T) {
 	wantError(t, s.Save(t.Context(), c, nil, nil, lease), job.ErrCancelled)
 	wantError(t, s.Keep(t.Context(), c, lease), job.ErrCancelled)
 	wantError(t, s.Finish(t.Context(), c, nil), job.ErrCancelled)
-	_, err := s.Resume(t.Context(), j.ID)
-	wantError(t, err, job.ErrState)
-	_, err = s.Pause(t.Context(), j.ID, "")
-	wantError(t, err, job.ErrState)
-	_, err = s.Cancel(t.Context(), "nobody", "")
+	_, err := s.Cancel(t.Context(), "nobody", "")
 	wantError(t, err, job.ErrNotFound)
 	done := s.planned(t, job.Job{Kind: job.Build, Projection: "users"}, 0)
 	_, err = s.Cancel(t.Context(), done.ID, "")
@@ -397,10 +323,7 @@ func TestSupersedeCancelsTheJobsThatAreNotKept(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, job.Options{})
 	old := s.planned(t, job.Job{Kind: job.Build, Projection: "users", Generation: 2}, 1)
-	paused := s.planned(t, job.Job{Kind: job.Sweep, Projection: "users", Generation: 2}, 1)
-	if _, err := s.Pause(t.Context(), paused.ID, ""); err != nil {
-		t.Fatal(err)
-	}
+	sweep := s.planned(t, job.Job{Kind: job.Sweep, Projection: "users", Generation: 2}, 1)
 	kept := s.planned(t, job.Job{Kind: job.Build, Projection: "users", Generation: 3}, 1)
 	verify := s.planned(t, job.Job{Kind: job.Verify, Projection: "users", Generation: 1}, 1)
 	other := s.planned(t, job.Job{Kind: job.Build, Projection: "orders", Generation: 2}, 1)
@@ -408,7 +331,7 @@ func TestSupersedeCancelsTheJobsThatAreNotKept(t *testing.T) {
 	if n != 2 || err != nil {
 		t.Errorf("cancelled %d, %v", n, err)
 	}
-	for id, want := range map[string]job.State{old.ID: job.Cancelled, paused.ID: job.Cancelled, kept.ID: job.Running, verify.ID: job.Running, other.ID: job.Running} {
+	for id, want := range map[string]job.State{old.ID: job.Cancelled, sweep.ID: job.Cancelled, kept.ID: job.Running, verify.ID: job.Running, other.ID: job.Running} {
 		if j := s.get(t, id); j.State != want {
 			t.Errorf("job is %+v, want %s", j, want)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -12,14 +11,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Get returns a job with the counts of its ranges. The error is [ErrNotFound] if there
+// Get returns a job, with the counts of its ranges if it is running. The error is [ErrNotFound] if there
 // is none.
 func (s *Store) Get(ctx context.Context, id string) (Job, error) {
 	j, err := s.find(ctx, id)
 	if err != nil {
 		return Job{}, err
 	}
-	if j.State == Done || j.State == Cancelled || !j.Planned {
+	if j.State != Running {
 		return j, nil
 	}
 	counts, finished, reason, err := s.sum(ctx, j)
@@ -88,23 +87,6 @@ func (s *Store) list(ctx context.Context, f Filter) ([]Job, error) {
 	return found, unread
 }
 
-// Pause stops the work on a job until it is resumed. Running work stops at its next save or
-// heartbeat, and keeps what it has saved. Pausing twice changes nothing.
-func (s *Store) Pause(ctx context.Context, id, reason string) (Job, error) {
-	set := bson.D{{Key: "state", Value: mongox.Literal(Paused)}, {Key: "reason", Value: mongox.Literal(clip(reason))}, {Key: "progressedAt", Value: mongox.Now}}
-	return s.moved("pause", Paused)(s.move(ctx, id, bson.E{}, pipeline(set), Planning, Running))
-}
-
-// Resume continues a paused or failed job from what was saved. Resuming a running job
-// changes nothing.
-func (s *Store) Resume(ctx context.Context, id string) (Job, error) {
-	set := bson.D{
-		{Key: "state", Value: bson.D{{Key: "$cond", Value: bson.A{"$planned", mongox.Literal(Running), mongox.Literal(Planning)}}}},
-		{Key: "progressedAt", Value: mongox.Now}, {Key: "attempts", Value: mongox.Literal(0)},
-	}
-	return s.moved("resume", Planning, Running)(s.move(ctx, id, bson.E{}, pipeline(set, "reason", "finishedAt"), Paused, Failed))
-}
-
 // Cancel cancels a job permanently. Cancelling twice changes nothing.
 func (s *Store) Cancel(ctx context.Context, id, reason string) (Job, error) {
 	for {
@@ -112,32 +94,23 @@ func (s *Store) Cancel(ctx context.Context, id, reason string) (Job, error) {
 		if err != nil {
 			return Job{}, err
 		}
-		ended, err := s.end(ctx, j, Cancelled, reason, Planning, Running, Paused, Failed)
-		if errors.Is(err, ErrState) && ended.Epoch != j.Epoch {
+		ended, err := s.end(ctx, j, Cancelled, reason, Planning, Running)
+		switch {
+		case !errors.Is(err, ErrState):
+			return ended, err
+		case ended.Epoch != j.Epoch:
 			continue // It was planned in between.
+		case ended.State == Cancelled:
+			return ended, nil
 		}
-		return s.moved("cancel", Cancelled)(ended, err)
-	}
-}
-
-// moved ignores the error of a change that was not necessary, and adds the change to other
-// errors.
-func (s *Store) moved(what string, wanted ...State) func(Job, error) (Job, error) {
-	return func(j Job, err error) (Job, error) {
-		if !errors.Is(err, ErrState) {
-			return j, err
-		}
-		if slices.Contains(wanted, j.State) {
-			return j, nil
-		}
-		return j, notAllowed(what, j)
+		return ended, err
 	}
 }
 
 // Supersede cancels every job of the kinds for a projection that has not ended, except for
 // the one whose id is keep, and returns how many it cancelled.
 func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, keep, reason string) (int, error) {
-	jobs, err := s.list(ctx, Filter{Kinds: kinds, Projections: []string{projection}, States: []State{Planning, Running, Paused}})
+	jobs, err := s.list(ctx, Filter{Kinds: kinds, Projections: []string{projection}, States: []State{Planning, Running}})
 	if err != nil {
 		return 0, err
 	}
@@ -189,8 +162,7 @@ func (s *Store) prune(ctx context.Context, kind Kind, projection string) error {
 		return fmt.Errorf("delete the ranges of %d old jobs: %w", len(ids), err)
 	}
 	return s.request(ctx, func(ctx context.Context) error {
-		// A failed job may have been resumed in between.
-		_, err := s.jobs.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Done, Failed, Cancelled}}}}})
+		_, err := s.jobs.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
 		return err
 	})
 }

@@ -5,13 +5,11 @@
 //
 //	                Plan                 last range finished
 //	Create ──▶ planning ──────▶ running ──────────────────────▶ done
-//	             │  ▲            │   ▲                           ▲
-//	       Pause │  │ Resume     │   │ Resume                    │ Plan gave no ranges
-//	             ▼  │            ▼   │                           │
-//	           paused ◀──────── paused        planning ──────────┘
+//	              │                                              ▲
+//	              └──────────── Plan gave no ranges ─────────────┘
 //
-//	planning, running ── a worker's permanent error ──▶ failed ── Resume ──▶ running
-//	planning, running, paused, failed ── Cancel, Supersede ──▶ cancelled
+//	planning, running ── a worker's permanent error ──▶ failed
+//	planning, running ── Cancel, Supersede ──▶ cancelled
 //
 // # Ranges
 //

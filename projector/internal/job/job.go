@@ -2,7 +2,6 @@ package job
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -36,8 +35,6 @@ const (
 	Planning State = "planning"
 	// Running: the ranges are worked on.
 	Running State = "running"
-	// Paused: no process works on the job until it is resumed.
-	Paused State = "paused"
 	// Done: every range is finished.
 	Done State = "done"
 	// Failed: a worker met a permanent error; Job.Reason has it.
@@ -47,9 +44,9 @@ const (
 )
 
 // States returns all states.
-func States() []State { return []State{Planning, Running, Paused, Done, Failed, Cancelled} }
+func States() []State { return []State{Planning, Running, Done, Failed, Cancelled} }
 
-// Ended reports whether a job in the state is over. A failed one can be resumed.
+// Ended reports whether a job in the state is over.
 func (s State) Ended() bool { return s == Done || s == Failed || s == Cancelled }
 
 // Job is one job. Its fields are those of its document; JSON, for commands, leaves out those
@@ -64,8 +61,8 @@ type Job struct {
 	// Params are for the worker alone; nil for none.
 	Params bson.Raw `bson:"params,omitempty" json:"-"`
 	State  State    `bson:"state" json:"state"`
-	// Reason says why the job failed or was cancelled or paused. While it runs, Reason is
-	// the last error that a worker retries after.
+	// Reason says why the job failed or was cancelled. While it runs, Reason is the last error
+	// that a worker retries after.
 	Reason string `bson:"reason,omitempty" json:"reason,omitempty"`
 	// Who created the job, and Why.
 	Who string `bson:"who,omitempty" json:"who,omitempty"`
@@ -88,8 +85,6 @@ type Job struct {
 	RangesDone int `bson:"rangesDone" json:"rangesDone"`
 	// Attempts counts the errors of planning in a row.
 	Attempts int `bson:"attempts,omitempty" json:"-"`
-	// Planned says that the ranges are known. It determines the state of a resumed job.
-	Planned bool `bson:"planned" json:"-"`
 }
 
 // Range is a part of a job.
@@ -130,8 +125,6 @@ var (
 	// ErrLost is returned if another process has the range, or if the lease may have
 	// expired because no request about it was answered.
 	ErrLost = errors.New("the lease of the range is lost")
-	// ErrPaused says that the job was paused.
-	ErrPaused = errors.New("the job is paused")
 	// ErrCancelled says that the job was cancelled, or has failed on another range.
 	ErrCancelled = errors.New("the job has ended")
 	// ErrNotHere is for workers: this process cannot work on the job, but another can.
@@ -163,21 +156,5 @@ func isPermanent(err error) bool {
 
 // stops reports whether an error ends the work on a range without being a failure.
 func stops(err error) bool {
-	return errors.Is(err, ErrLost) || errors.Is(err, ErrPaused) || errors.Is(err, ErrCancelled)
-}
-
-// stopped is the error for work on a job in this state; nil if work continues.
-func stopped(s State) error {
-	switch {
-	case s == Paused:
-		return ErrPaused
-	case s.Ended():
-		return ErrCancelled
-	}
-	return nil
-}
-
-// notAllowed is the error for a change that the job's state does not allow.
-func notAllowed(what string, j Job) error {
-	return fmt.Errorf("%s job %s, which is %s: %w", what, j.ID, j.State, ErrState)
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrCancelled)
 }

@@ -15,7 +15,6 @@ type Latest struct {
 	ID         string
 	Generation int64
 	State      State
-	Reason     string
 	// Ago is how long ago the job ended, by the server's clock.
 	Ago time.Duration
 	// Done is when the newest job that is done was created; zero if there is none. DoneGeneration
@@ -34,7 +33,6 @@ func (s *Store) Latest(ctx context.Context, kind Kind) (map[string]Latest, error
 			ID         string `bson:"id"`
 			Generation int64  `bson:"generation"`
 			State      State  `bson:"state"`
-			Reason     string `bson:"reason"`
 			Ago        int64  `bson:"ago"`
 		} `bson:"newest"`
 		Done struct {
@@ -45,7 +43,6 @@ func (s *Store) Latest(ctx context.Context, kind Kind) (map[string]Latest, error
 	// The newest document is the largest one, because its generation and its id come first.
 	newest := bson.D{
 		{Key: "generation", Value: "$generation"}, {Key: "id", Value: "$_id"}, {Key: "state", Value: "$state"},
-		{Key: "reason", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$reason", ""}}}},
 		{Key: "ago", Value: bson.D{{Key: "$subtract", Value: bson.A{mongox.Now, bson.D{{Key: "$ifNull", Value: bson.A{"$finishedAt", mongox.Now}}}}}}},
 	}
 	done := bson.D{{Key: "$cond", Value: bson.A{
@@ -65,7 +62,7 @@ func (s *Store) Latest(ctx context.Context, kind Kind) (map[string]Latest, error
 		for _, r := range rows {
 			n := &r.Newest
 			latest[r.Projection] = Latest{
-				ID: n.ID, Generation: n.Generation, State: n.State, Reason: n.Reason,
+				ID: n.ID, Generation: n.Generation, State: n.State,
 				Ago: time.Duration(n.Ago) * time.Millisecond, Done: r.Done.Created, DoneGeneration: r.Done.Generation,
 			}
 		}

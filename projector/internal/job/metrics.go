@@ -22,7 +22,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		jobs: obs.GaugeVec(r, "penstock_projector_jobs",
-			"Jobs by kind (build, sweep, verify, reconcile) and state (planning, running, paused, done, failed, cancelled), over all processes: each of them reports the same number.", "kind", "state"),
+			"Jobs by kind (build, sweep, verify, reconcile) and state (planning, running, done, failed, cancelled), over all processes: each of them reports the same number.", "kind", "state"),
 		age: obs.GaugeVec(r, "penstock_projector_job_progress_age_seconds",
 			"Longest time without progress of a job that is planned or running, by kind (build, sweep, verify, reconcile); 0 if there is no such job.", "kind"),
 	}

@@ -248,7 +248,7 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 	case errors.Is(err, ErrLost):
 		log.Warn().Err(err).Msg("lease of a range lost; another process continues")
 		return
-	case errors.Is(err, ErrPaused), errors.Is(err, ErrCancelled):
+	case errors.Is(err, ErrCancelled):
 		log.Debug().Err(err).Msg("work on a range stopped")
 		err = jobs.Return(settling, c, 0, nil)
 	case ctx.Err() != nil:

@@ -195,8 +195,7 @@ func TestTwoRunnersShareAJob(t *testing.T) {
 	})
 }
 
-// A small job is done by the process that plans it: no range is stored, and a second process
-// continues if it pauses or dies.
+// A small job is done by the process that plans it: no range is stored.
 func TestSmallJobIsDoneWhereItIsPlanned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,19 +218,6 @@ func TestSmallJobIsDoneWhereItIsPlanned(t *testing.T) {
 		}
 		stop := run(t, job.RunnerOptions{Jobs: s, Workers: verifying(worker), Holder: "1", Small: 15})
 		defer func() { stop() }()
-		testkit.Pass(30 * time.Second)
-		if _, err := s.Pause(t.Context(), "a", "a look"); err != nil {
-			t.Fatal(err)
-		}
-		testkit.Pass(time.Minute)
-		done := len(worker.steppedBy())
-		testkit.Pass(time.Minute)
-		if again := len(worker.steppedBy()); again != done {
-			t.Errorf("%d steps after the pause", again-done)
-		}
-		if _, err := s.Resume(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
 		testkit.Pass(15 * time.Minute)
 		wantDone(t, s, "a", 15)
 		if ranges > 0 {
@@ -358,7 +344,7 @@ func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
 	})
 }
 
-func TestPauseStopsRunningWork(t *testing.T) {
+func TestCancelStopsRunningWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newVirtualStore(t)
@@ -367,24 +353,7 @@ func TestPauseStopsRunningWork(t *testing.T) {
 		w := &counter{ranges: 1, steps: 3, step: pause(25 * time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1"})()
 		testkit.Pass(30 * time.Second)
-		if _, err := s.Pause(t.Context(), "a", ""); err != nil {
-			t.Fatal(err)
-		}
-		testkit.Pass(11 * time.Second)
-		if w.busy != 0 {
-			t.Error("the work continues although the job is paused")
-		}
-		testkit.Pass(5 * time.Minute)
-		if _, err := s.Resume(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
-		testkit.Pass(time.Minute)
-		wantDone(t, s, "a", 3)
-		if _, err := s.Create(t.Context(), job.Job{ID: "b", Kind: job.Verify}); err != nil {
-			t.Fatal(err)
-		}
-		testkit.Pass(10 * time.Second)
-		if _, err := s.Cancel(t.Context(), "b", ""); err != nil {
+		if _, err := s.Cancel(t.Context(), "a", ""); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Pass(11 * time.Second)

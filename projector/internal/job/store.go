@@ -112,7 +112,7 @@ func (s *Store) Create(ctx context.Context, j Job) (Job, error) {
 		{Key: "kind", Value: j.Kind}, {Key: "projection", Value: j.Projection}, {Key: "generation", Value: j.Generation},
 		{Key: "state", Value: Planning}, {Key: "who", Value: j.Who}, {Key: "why", Value: j.Why},
 		{Key: "epoch", Value: int64(0)}, {Key: "total", Value: int64(0)}, {Key: "ranges", Value: 0}, {Key: "attempts", Value: 0},
-		{Key: "planned", Value: false}, {Key: "leaseUntil", Value: time.Unix(0, 0)},
+		{Key: "leaseUntil", Value: time.Unix(0, 0)},
 	}
 	if j.Params != nil {
 		set = append(set, bson.E{Key: "params", Value: j.Params})

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +52,7 @@ func (s *Store) Plan(ctx context.Context, c Claim, parts []bson.Raw, total int64
 		}
 	}
 	set := bson.D{
-		{Key: "state", Value: mongox.Literal(Running)}, {Key: "planned", Value: true},
+		{Key: "state", Value: mongox.Literal(Running)},
 		{Key: "total", Value: mongox.Literal(total)}, {Key: "ranges", Value: mongox.Literal(len(parts))},
 		{Key: "startedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now}, {Key: "attempts", Value: mongox.Literal(0)},
 	}
@@ -84,10 +83,10 @@ func (s *Store) Finish(ctx context.Context, c Claim, counts map[string]int64) er
 
 // Complete ends a small job whose planning was claimed and whose ranges are finished, with the sum
 // of their counts. That is right even if another process has the claim by now: all of the work is
-// done. The error is as in [Store.Save].
+// done. The error is [ErrLost] if the job is no longer being planned.
 func (s *Store) Complete(ctx context.Context, c Claim, ranges int, total int64, counts map[string]int64) error {
 	set := bson.D{
-		{Key: "state", Value: mongox.Literal(Done)}, {Key: "planned", Value: true}, {Key: "attempts", Value: mongox.Literal(0)},
+		{Key: "state", Value: mongox.Literal(Done)}, {Key: "attempts", Value: mongox.Literal(0)},
 		{Key: "startedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now}, {Key: "finishedAt", Value: mongox.Now},
 		{Key: "total", Value: mongox.Literal(total)}, {Key: "counts", Value: mongox.Literal(counts)},
 		{Key: "ranges", Value: mongox.Literal(ranges)}, {Key: "rangesDone", Value: mongox.Literal(ranges)},
@@ -95,7 +94,7 @@ func (s *Store) Complete(ctx context.Context, c Claim, ranges int, total int64, 
 	found, err := s.move(ctx, c.Job.ID, bson.E{}, pipeline(set, "holder", "reason"), Planning)
 	switch {
 	case errors.Is(err, ErrState):
-		return cmp.Or(stopped(found.State), ErrLost)
+		return ErrLost
 	case err != nil:
 		return err
 	}
@@ -119,8 +118,7 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	case !errors.Is(err, mongo.ErrNoDocuments):
 		return fmt.Errorf("look for open ranges of job %s: %w", j.ID, err)
 	}
-	// A process that deleted the ranges of a failed job may have ended before it deleted the
-	// job, which was resumed then.
+	// Somebody may have deleted the ranges, or restored the jobs without them.
 	_, finished, _, err := s.sum(ctx, j)
 	if err != nil {
 		return err
@@ -131,8 +129,7 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	}
 	_, err = s.end(ctx, j, state, reason, Running)
 	if errors.Is(err, ErrState) {
-		// Another process has completed the job and deleted its ranges, or it was paused. After
-		// Resume, the next claim completes it.
+		// Another process has completed the job and deleted its ranges.
 		return nil
 	}
 	return err
@@ -181,11 +178,8 @@ func (s *Store) ended(ctx context.Context, j Job) {
 	}
 	s.options.Logger.WithLevel(level).Str("job", j.ID).Str("kind", string(j.Kind)).Str("projection", j.Projection).
 		Int64("generation", j.Generation).Str("state", string(j.State)).Str("reason", j.Reason).Msg("job ended")
-	if j.State != Failed {
-		// A failed job keeps its ranges, so that it can be resumed from them.
-		if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: j.ID}}); err != nil {
-			s.options.Logger.Warn().Err(err).Str("job", j.ID).Msg("ranges of an ended job not deleted; they are deleted with the job")
-		}
+	if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: j.ID}}); err != nil {
+		s.options.Logger.Warn().Err(err).Str("job", j.ID).Msg("ranges of an ended job not deleted; they are deleted with the job")
 	}
 	if err := s.prune(ctx, j.Kind, j.Projection); err != nil {
 		s.options.Logger.Warn().Err(err).Msg("old jobs not deleted; retrying when the next one ends")
@@ -207,7 +201,7 @@ func (s *Store) move(ctx context.Context, id string, and bson.E, update bson.A, 
 		if err != nil {
 			return Job{}, err
 		}
-		return found, notAllowed("change", found)
+		return found, fmt.Errorf("end job %s, which is %s: %w", id, found.State, ErrState)
 	}
 	if err != nil {
 		return Job{}, fmt.Errorf("change job %s: %w", id, err)

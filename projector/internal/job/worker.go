@@ -23,7 +23,7 @@ type Worker interface {
 // Progress saves how far the work on a range has come.
 type Progress interface {
 	// Save stores the position from which another process would continue, and the counts
-	// since the start of the range, including those of [Range.Counts]. [ErrLost],
-	// [ErrPaused] and [ErrCancelled] mean that the work must stop.
+	// since the start of the range, including those of [Range.Counts]. [ErrLost]
+	// and [ErrCancelled] mean that the work must stop.
 	Save(ctx context.Context, position bson.Raw, counts map[string]int64) error
 }

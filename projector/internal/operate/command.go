@@ -34,7 +34,7 @@ type commands struct {
 	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
 	Deadletters deadlettersCommands `cmd:"" help:"List and discard the dead letters of the subscription."`
 	Owners      ownersCommands      `cmd:"" help:"Release a name that a pipeline owns."`
-	Jobs        jobsCommands        `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
+	Jobs        jobsCommands        `cmd:"" help:"List and cancel the jobs of rebuilds and verifications."`
 	Verify      verifyCommand       `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
 	Erase       eraseCommand        `cmd:"" help:"Erase an aggregate, such as a person, from every copy that Penstock keeps, and prove it. Exits with status 1 if something is left."`
 	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`

@@ -17,16 +17,14 @@ import (
 type jobsCommands struct {
 	List   jobsListCommand   `cmd:"" help:"List jobs, the newest first."`
 	Show   jobsShowCommand   `cmd:"" help:"Show everything about one job."`
-	Pause  jobsPauseCommand  `cmd:"" help:"Stop the work on a job until it is resumed. Its progress is kept."`
-	Resume jobsResumeCommand `cmd:"" help:"Continue a job that is paused or has failed, from its saved progress."`
-	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job. It cannot be resumed. A rebuild whose job is cancelled fails, and the live read model stays."`
+	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job permanently. A rebuild whose job is cancelled fails, and the live read model stays."`
 }
 
 type jobsListCommand struct {
 	cli.Output
 	Projection string `name:"projection" placeholder:"NAME" help:"Only jobs of this projection."`
 	Kind       string `name:"kind" placeholder:"KIND" help:"Only jobs of this kind: build, sweep, verify or reconcile."`
-	State      string `name:"state" placeholder:"STATE" help:"Only jobs in this state: planning, running, paused, done, failed or cancelled."`
+	State      string `name:"state" placeholder:"STATE" help:"Only jobs in this state: planning, running, done, failed or cancelled."`
 }
 
 // Validate checks the flags. kong calls it.
@@ -130,44 +128,24 @@ func (c *jobsShowCommand) runOn(ctx context.Context, e *Environment, s *stored) 
 	})
 }
 
-// jobChange are the flags of the commands that change a job.
-type jobChange struct {
+type jobsCancelCommand struct {
 	jobID
 	cli.Change
 }
 
-// change asks for confirmation, changes a job and prints its state.
-func (c jobChange) change(ctx context.Context, e *Environment, s *stored, verb string, do func(context.Context) (job.Job, error)) error {
+func (c *jobsCancelCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	before, err := s.jobs.Get(ctx, c.ID)
 	if err != nil {
 		return c.explain(err)
 	}
-	what := fmt.Sprintf("%s job %s, a %s of projection %s, generation %d, which is %s", verb, c.ID, before.Kind, before.Projection, before.Generation, before.State)
+	what := fmt.Sprintf("cancel job %s, a %s of projection %s, generation %d, which is %s", c.ID, before.Kind, before.Projection, before.Generation, before.State)
 	return s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-		after, err := do(ctx)
+		after, err := s.jobs.Cancel(ctx, c.ID, by(c.Change))
 		if err == nil {
 			fmt.Fprintf(e.stdout, "job %s is %s\n", after.ID, after.State)
 		}
 		return nil, err
 	})
-}
-
-type (
-	jobsPauseCommand  struct{ jobChange }
-	jobsResumeCommand struct{ jobChange }
-	jobsCancelCommand struct{ jobChange }
-)
-
-func (c *jobsPauseCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	return c.change(ctx, e, s, "pause", func(ctx context.Context) (job.Job, error) { return s.jobs.Pause(ctx, c.ID, by(c.Change)) })
-}
-
-func (c *jobsResumeCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	return c.change(ctx, e, s, "resume", func(ctx context.Context) (job.Job, error) { return s.jobs.Resume(ctx, c.ID) })
-}
-
-func (c *jobsCancelCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	return c.change(ctx, e, s, "cancel", func(ctx context.Context) (job.Job, error) { return s.jobs.Cancel(ctx, c.ID, by(c.Change)) })
 }
 
 // by formats the reason that a job shows: who changed it, and why.

@@ -92,7 +92,7 @@ func progressLine(name string, j job.Job, count string, from int64, since time.D
 	if late := j.Counts[history.CountLate]; late > 0 {
 		line += fmt.Sprintf(", waiting for --grace: %d behind", late)
 	}
-	if j.State == job.Paused || j.Reason != "" {
+	if j.Reason != "" {
 		line += fmt.Sprintf("  %s %s", j.State, j.Reason)
 	}
 	return line

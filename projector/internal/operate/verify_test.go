@@ -128,7 +128,7 @@ func TestProgressLineShowsRateAndTimeLeft(t *testing.T) {
 		{job.Job{State: job.Running, Ranges: 4, RangesDone: 1}, 0, "users [######------------------]  25%"},
 		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 750}}, 500, "users [##################------]  75%  750 events, 25/s, 11s left"},
 		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 940, "late": 3}}, 0, "users [######################--]  94%  940 events, 94/s, waiting for --grace: 3 behind"},
-		{job.Job{State: job.Paused, Reason: "too much load"}, 0, "users [------------------------]   0%  paused too much load"},
+		{job.Job{State: job.Running, Reason: "no primary"}, 0, "users [------------------------]   0%  running no primary"},
 	} {
 		if got := progressLine("users", test.job, "events", test.from, 10*time.Second); got != test.want {
 			t.Errorf("%+v shows\n%s, want\n%s", test.job, got, test.want)
