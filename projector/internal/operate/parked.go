@@ -24,7 +24,6 @@ type parkedCommands struct {
 	Show    parkedShowCommand    `cmd:"" help:"Show everything about one parked aggregate."`
 	Retry   parkedRetryCommand   `cmd:"" help:"Apply the events of parked aggregates again, from the event store and under the present definition. It does not wait for a next event. If an event fails again, its aggregate is parked again."`
 	Discard parkedDiscardCommand `cmd:"" help:"Accept that aggregates stay parked. Their read models stay as they are, their later events wait in the event store, and they are neither listed nor counted as parked any more. A retry resumes them."`
-	Forget  parkedForgetCommand  `cmd:"" help:"Remove the markers of parked aggregates that wait for an event beyond the end of the event store, as after a forged message or a restored backup. Their next events are applied. Other parked aggregates are not changed."`
 }
 
 // parkedFilter are the flags that choose parked aggregates.

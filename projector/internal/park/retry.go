@@ -85,7 +85,7 @@ func unchanged(m *Listed) bson.D {
 	return append(filter, bson.E{Key: fieldRetriedEventID, Value: m.EventID}, bson.E{Key: fieldRetriedCount, Value: m.Retries})
 }
 
-// changeListed changes or deletes listed markers and returns their number.
+// changeListed changes listed markers and returns their number.
 func (s *Store) changeListed(ctx context.Context, verb string, writes []mongo.WriteModel) (int64, error) {
 	var changed int64
 	for part := range slices.Chunk(writes, maxKeys) {
@@ -93,7 +93,7 @@ func (s *Store) changeListed(ctx context.Context, verb string, writes []mongo.Wr
 		if err != nil {
 			return changed, fmt.Errorf("%s %d parked aggregates: %w", verb, len(writes), err)
 		}
-		changed += result.MatchedCount + result.DeletedCount
+		changed += result.MatchedCount
 	}
 	return changed, nil
 }

@@ -186,10 +186,6 @@ func TestDecisionOfAnotherCommandIsKept(t *testing.T) {
 		wait(time.Second)
 		return discard(t, s, listOne(t, s, park.Filter{}))
 	}
-	remove := func(t *testing.T, s *park.Store, m park.Listed) (int64, error) {
-		t.Helper()
-		return s.Remove(t.Context(), one(m))
-	}
 	another := func(t *testing.T, s *park.Store, _ park.Listed) (int64, error) {
 		t.Helper()
 		next := permanent
@@ -207,10 +203,8 @@ func TestDecisionOfAnotherCommandIsKept(t *testing.T) {
 	}{
 		"a retry of a discarded one":            {false, discard, retry, true},
 		"a second discard":                      {false, discard, discard, true},
-		"a removal of a discarded one":          {false, discard, remove, true},
 		"a discard of a retried one":            {false, retry, discard, false},
 		"a second retry":                        {false, retry, retry, false},
-		"a removal of a retried one":            {false, retry, remove, false},
 		"a retry of another event":              {false, another, retry, false},
 		"a discard of another event":            {false, another, discard, false},
 		"a second retry of a discarded one":     {true, retry, retry, false},
