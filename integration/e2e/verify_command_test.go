@@ -127,7 +127,7 @@ func verifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"still-01": "different", "still-02": "type only", "still-03": "different", "still-04": "missing", "busy-1": "different", "nobody": "extra",
+		"still-01": "different", "still-02": "different", "still-03": "different", "still-04": "missing", "busy-1": "different", "nobody": "extra",
 	}
 	found, v := s.verify(1)
 	if !maps.Equal(found, want) {

@@ -19,8 +19,6 @@ type Difference struct {
 	// findings are kept longer than personal data may be.
 	Want string `bson:"want,omitempty" json:"want,omitempty"`
 	Have string `bson:"have,omitempty" json:"have,omitempty"`
-	// TypeOnly is set if both are numbers with the same value and different types.
-	TypeOnly bool `bson:"typeOnly,omitempty" json:"typeOnly,omitempty"`
 }
 
 // maxDifferences bounds the differences that a finding lists.
@@ -32,10 +30,8 @@ var engineFields = []string{model.FieldID, model.FieldLastEventID, model.FieldLa
 // comparison collects differences.
 type comparison struct {
 	found []Difference
-	// more counts the differences beyond maxDifferences. others reports whether at least
-	// one of all differences is not only a type.
-	more   int
-	others bool
+	// more counts the differences beyond maxDifferences.
+	more int
 }
 
 // compare compares the projection's own fields in a document with those of the fold.
@@ -68,14 +64,14 @@ func (c *comparison) documents(path string, want, have bson.Raw, except []string
 		value, ok := values[e.Key()]
 		delete(values, e.Key())
 		if !ok {
-			c.add(Difference{Path: join(path, e.Key()), Want: fold.TypeName(e.Value())}, false)
+			c.add(Difference{Path: join(path, e.Key()), Want: fold.TypeName(e.Value())})
 			continue
 		}
 		c.values(join(path, e.Key()), e.Value(), value)
 	}
 	for _, e := range had {
 		if value, extra := values[e.Key()]; extra {
-			c.add(Difference{Path: join(path, e.Key()), Have: fold.TypeName(value)}, false)
+			c.add(Difference{Path: join(path, e.Key()), Have: fold.TypeName(value)})
 		}
 	}
 }
@@ -92,12 +88,10 @@ func (c *comparison) values(path string, want, have bson.RawValue) {
 			return
 		}
 	}
-	typeOnly := want.Type != have.Type && sameNumber(want, have)
-	c.add(Difference{Path: path, Want: fold.TypeName(want), Have: fold.TypeName(have), TypeOnly: typeOnly}, typeOnly)
+	c.add(Difference{Path: path, Want: fold.TypeName(want), Have: fold.TypeName(have)})
 }
 
-func (c *comparison) add(d Difference, typeOnly bool) {
-	c.others = c.others || !typeOnly
+func (c *comparison) add(d Difference) {
 	if len(c.found) == maxDifferences {
 		c.more++
 		return
@@ -110,11 +104,4 @@ func join(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-// sameNumber reports whether two values are numbers of equal value.
-func sameNumber(a, b bson.RawValue) bool {
-	x, isNumber := fold.NumberOf(a)
-	y, alsoNumber := fold.NumberOf(b)
-	return isNumber && alsoNumber && fold.CompareNumbers(x, y) == 0
 }

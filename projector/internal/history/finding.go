@@ -17,8 +17,6 @@ type Kind string
 const (
 	// Different: the document differs from the fold of its events.
 	Different Kind = "different"
-	// TypeOnly: only the types of numbers differ; their values are equal.
-	TypeOnly Kind = "type only"
 	// Missing: there is no document, but the fold has one, or an event before the watermark cannot
 	// be folded.
 	Missing Kind = "missing"
@@ -36,7 +34,7 @@ const (
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{Different, TypeOnly, Missing, Extra, Behind, OldGeneration, Parked}
+	return []Kind{Different, Missing, Extra, Behind, OldGeneration, Parked}
 }
 
 // The other counters of a job.

@@ -181,9 +181,6 @@ func (j *judge) compare() *Finding {
 			return nil
 		}
 		f := j.content("")
-		if !c.others {
-			f.Kind = TypeOnly
-		}
 		f.Differences, f.More = c.found, c.more
 		return f
 	}

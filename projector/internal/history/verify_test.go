@@ -142,7 +142,7 @@ var falsifications = map[string]struct {
 	remedy string
 }{
 	"a value":              {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$set", one("n", int64(999))) }, "a", Different, ""},
-	"the type of a number": {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$set", one("n", int32(6))) }, "a", TypeOnly, ""},
+	"the type of a number": {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$set", one("n", int32(6))) }, "a", Different, ""},
 	"another field":        {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$set", one("more", nil)) }, "a", Different, ""},
 	"a missing field":      {func(t *testing.T, w *world) { t.Helper(); w.change(t, "a", "$unset", one("n", "")) }, "a", Different, ""},
 	"no watermark": {
@@ -600,7 +600,7 @@ func TestFindingsHoldNoValues(t *testing.T) {
 	differences := []Difference{
 		{Path: "deep.text", Want: "string", Have: "string"},
 		{Path: "deep.more", Have: "bool"},
-		{Path: "all.0", Want: "long", Have: "int", TypeOnly: true},
+		{Path: "all.0", Want: "long", Have: "int"},
 		{Path: "all.1", Have: "string"},
 		{Path: "field0", Have: "string"},
 	}

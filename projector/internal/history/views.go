@@ -120,9 +120,6 @@ func (p *pass) compareDocument(ctx context.Context, key string) (*Finding, error
 		c := comparison{}
 		c.documents("", d.Whole, d.Stored, nil)
 		f.Differences, f.More = c.found, c.more
-		if !c.others {
-			f.Kind = TypeOnly
-		}
 		if len(c.found) == 0 {
 			f.Detail = "the order of the fields differs"
 		}
