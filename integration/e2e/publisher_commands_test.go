@@ -149,10 +149,9 @@ func checkpointIsMoved(t *testing.T) {
 	s.await("the read models", func() bool {
 		return s.count("a") == "n=2 after event 2" && s.count("b") == "n=1 after event 1" && s.count("c") == "n=1 after event 1"
 	})
-	s.publisherCommand(0, "checkpoint", "reset", "--yes", "--why=test")
 
 	s.steps(
-		step{"publisher audit", 0, "checkpoint reset … lost topic … test data"},
+		step{"publisher audit", 0, "lost topic … test data"},
 		step{"publisher audit --limit=2", 0, "checkpoint set"},
 	)
 }

@@ -23,7 +23,6 @@ type checkpointCommands struct {
 	Show    checkpointShowCommand    `cmd:"" help:"Show where the next term starts, and whose checkpoint it is."`
 	Set     checkpointSetCommand     `cmd:"" help:"Move the checkpoint. A running leader is fenced, and the next term starts at the new position within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are skipped are not published."`
 	Release checkpointReleaseCommand `cmd:"" help:"Give the checkpoint to this command's configuration: its event store, topic and session mode. The publisher that refuses the checkpoint of another pipeline names this command. Stop the other pipeline first. Publishing continues at the position, or with a scan if the event store differs."`
-	Reset   checkpointResetCommand   `cmd:"" help:"Remove the position: the next term starts at PENSTOCK_START, as for a new stream."`
 }
 
 type checkpointShowCommand struct{ cli.Output }
@@ -119,24 +118,11 @@ func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Posi
 	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, ""
 }
 
-type checkpointResetCommand struct {
-	cli.Change `set:"why=required"`
-}
-
-// Validate checks the flags. kong calls it.
-func (c *checkpointResetCommand) Validate() error {
-	return c.RequireWhy("give the reason, because removing the position skips events or publishes them again")
-}
-
-func (c *checkpointResetCommand) runOn(ctx context.Context, e *environment, s *stores) error {
-	return moveCheckpoint(ctx, e, s, c.Change, "remove the position of checkpoint %s (%s): the next term starts at PENSTOCK_START, which is "+e.options.Config.Stream.Start+" for this command", checkpoint.Position{})
-}
-
 // skipped says which events a move to a time skips.
 func skipped(from, to checkpoint.Position) string {
 	at, until := watch.TimeOf(term.StreamPosition(from)), time.Unix(int64(to.ClusterTime.T), 0)
 	switch {
-	case to.Scan.Active(), to.ClusterTime.IsZero(), from.IsZero():
+	case to.Scan.Active(), from.IsZero():
 		return ""
 	case from.Scan.Active():
 		return "; the events that the scan has not reached and that were stored before " + cli.Time(until) + " are skipped: they are never published"

@@ -33,7 +33,6 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 		"checkpoint set yesterday --why=x": `<where> is "yesterday"`,
 		"checkpoint set 2099-01-01T00:00:00Z --why=x":                       "in the future",
 		"checkpoint set beginning --why=x":                                  "",
-		"checkpoint reset":                                                  "--why is not set",
 		"quarantine list --reason=odd":                                      `--reason is "odd", unknown: use one of missing_aggregate_id`,
 		"quarantine list --reason=refused":                                  "",
 		"quarantine list --limit=0":                                         "--limit is 0",

@@ -42,21 +42,17 @@ func (s *Store) Read(ctx context.Context) (*State, error) {
 }
 
 // Move sets the position of a checkpoint that was read, for holder, and the collection that it
-// belongs to: an empty one means that the next term scans. A zero position removes it, so that the next term starts as for a new stream. Move claims the next epoch in the
+// belongs to: an empty one means that the next term scans. Move claims the next epoch in the
 // same step: if a term is running, its next save fails with [ErrFenced], and the next term
 // starts at the position. If a term has claimed the checkpoint since it was read, Move
 // fails with [ErrMoved] and changes nothing. The recorded start of the stream goes unless the
 // position has one.
 func (s *Store) Move(ctx context.Context, read *State, holder string, to Position) error {
-	set := bson.D{{Key: "revision", Value: int64(0)}, {Key: "updatedAt", Value: time.Now()}}
-	unset := bson.D{{Key: "token", Value: ""}, {Key: "clusterTime", Value: ""}, {Key: "scan", Value: ""}}
-	if !to.IsZero() {
-		update, err := updateTo(to, 0)
-		if err != nil {
-			return fmt.Errorf("move checkpoint %s: %w", s.stream, err)
-		}
-		set, unset = update[0].Value.(bson.D), update[1].Value.(bson.D)
+	update, err := updateTo(to, 0)
+	if err != nil {
+		return fmt.Errorf("move checkpoint %s: %w", s.stream, err)
 	}
+	set, unset := update[0].Value.(bson.D), update[1].Value.(bson.D)
 	if !to.Begin {
 		unset = append(unset, bson.E{Key: "since", Value: ""})
 	}

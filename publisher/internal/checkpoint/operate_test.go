@@ -20,9 +20,8 @@ func TestMoveFencesTheRunningTermAndTheNextOneStartsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, to := range map[string]checkpoint.Position{
-		"time":  {ClusterTime: bson.Timestamp{T: 7, I: 1}},
-		"scan":  {Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 9}}},
-		"reset": {},
+		"time": {ClusterTime: bson.Timestamp{T: 7, I: 1}},
+		"scan": {Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 9}}},
 	} {
 		read, err := s.Read(t.Context())
 		if err != nil || read.Position.IsZero() {
