@@ -39,11 +39,11 @@ func CheckLayout(ctx context.Context, db *mongo.Database, collections []string) 
 			problems = append(problems, refused(db, c.Name, "has a default collation, under which different ids can be equal; give the projection another collection, and the collation to its indexes and queries"))
 		}
 	}
-	hello, err := db.Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
+	cluster, err := mongox.ClusterOf(ctx, db.Client())
 	if err != nil {
-		return fmt.Errorf("ask MongoDB whether it is a sharded cluster: %w", err)
+		return err
 	}
-	if message, _ := hello.Lookup("msg").StringValueOK(); message == "isdbgrid" {
+	if cluster.Sharded() {
 		sharded, err := checkShardKeys(ctx, db, all)
 		if err != nil {
 			return err
@@ -137,56 +137,20 @@ func SearchIndexes(ctx context.Context, db *mongo.Database, collection string) (
 }
 
 // checkShardKeys finds the collections of a sharded cluster whose shard key is not _id.
-// Ordinary users may not read the cluster's configuration. Then the plan of a query by _id
-// shows whether it goes to one shard or to all.
 func checkShardKeys(ctx context.Context, db *mongo.Database, collections []string) (problems []error, err error) {
-	refuse := func(collection, by string) {
-		problems = append(problems, refused(db, collection, "is sharded by "+by+", so that two shards could each have a document of one aggregate; shard it by {_id: 1} or {_id: \"hashed\"}, or not at all"))
-	}
 	for _, collection := range collections {
-		var entry struct {
-			Key          bson.D `bson:"key"`
-			Dropped      bool   `bson:"dropped"`
-			Unsplittable bool   `bson:"unsplittable"`
+		shard, err := mongox.ShardKeyOf(ctx, db.Collection(collection))
+		if err != nil {
+			return nil, err
 		}
-		err := db.Client().Database("config").Collection("collections").
-			FindOne(ctx, bson.D{{Key: "_id", Value: db.Name() + "." + collection}}).Decode(&entry)
-		switch {
-		case errors.Is(err, mongo.ErrNoDocuments):
-		case mongox.HasCode(err, mongox.CodeUnauthorized):
-			everywhere, err := asksAllShards(ctx, db, collection)
-			if err != nil {
-				return nil, err
-			}
-			if everywhere {
-				refuse(collection, "something else than _id")
-			}
-		case err != nil:
+		if shard == nil || len(shard.Key) == 1 && shard.Key[0].Key == fieldID {
+			continue
+		}
+		key, err := bson.MarshalExtJSON(shard.Key, false, false)
+		if err != nil {
 			return nil, fmt.Errorf("read the shard key of %s.%s: %w", db.Name(), collection, err)
-		case !entry.Dropped && !entry.Unsplittable && (len(entry.Key) != 1 || entry.Key[0].Key != fieldID):
-			key, err := bson.MarshalExtJSON(entry.Key, false, false)
-			if err != nil {
-				return nil, fmt.Errorf("read the shard key of %s.%s: %w", db.Name(), collection, err)
-			}
-			refuse(collection, string(key))
 		}
+		problems = append(problems, refused(db, collection, "is sharded by "+string(key)+", so that two shards could each have a document of one aggregate; shard it by {_id: 1} or {_id: \"hashed\"}, or not at all"))
 	}
 	return problems, nil
-}
-
-// asksAllShards reports whether a query by _id goes to more than one shard.
-func asksAllShards(ctx context.Context, db *mongo.Database, collection string) (bool, error) {
-	plan, err := db.RunCommand(ctx, bson.D{
-		{Key: "explain", Value: bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: bson.D{{Key: fieldID, Value: ""}}}}},
-		{Key: "verbosity", Value: "queryPlanner"},
-	}).Raw()
-	if err != nil {
-		return false, fmt.Errorf("explain a query of %s.%s by _id: %w", db.Name(), collection, err)
-	}
-	shards, ok := plan.Lookup("queryPlanner", "winningPlan", "shards").ArrayOK()
-	if !ok {
-		return false, nil
-	}
-	values, err := shards.Values()
-	return len(values) > 1, err
 }
