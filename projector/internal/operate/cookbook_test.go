@@ -18,7 +18,7 @@ const (
 type recipe struct {
 	title              string
 	projections, tests string
-	code, console      []string
+	console            []string
 }
 
 // recipes reads the sections of a page.
@@ -35,11 +35,9 @@ func recipes(t *testing.T, path string) (page string, all []recipe) {
 		for _, block := range blocks.FindAllStringSubmatch(body, -1) {
 			tests := strings.Contains("\n"+block[2], "\ntests:\n")
 			switch {
-			case block[1] == "go":
-				r.code = append(r.code, block[2])
 			case block[1] == "console":
 				r.console = append(r.console, block[2])
-			case block[1] == "js": // for the shell of MongoDB
+			case block[1] == "js", block[1] == "go": // for the shell of MongoDB, and for programs
 			case block[1] != "yaml" || r.tests != "" || tests && r.projections == "":
 				t.Errorf("%s has a block that is neither its projections nor their tests:\n%s", title, block[2])
 			case tests:
@@ -115,28 +113,5 @@ func runRecipes(t *testing.T, all []recipe, atLeast int) {
 	}
 	if ran < atLeast {
 		t.Errorf("the page has %d recipes", ran)
-	}
-}
-
-// TestCookbookInGo checks that the page shows the Go code that the test of the recipe runs.
-func TestCookbookInGo(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile("../../app/cookbook_go_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unindented := strings.ReplaceAll(string(source), "\n\t", "\n")
-	_, all := recipes(t, cookbook)
-	blocks := 0
-	for _, r := range all {
-		for _, code := range r.code {
-			blocks++
-			if !strings.Contains(string(source), code) && !strings.Contains(unindented, code) {
-				t.Errorf("%s: this is not in cookbook_go_test.go:\n%s", r.title, code)
-			}
-		}
-	}
-	if blocks != 2 {
-		t.Errorf("the page has %d blocks of Go", blocks)
 	}
 }
