@@ -35,7 +35,7 @@ type Options struct {
 	// follows it if both are set. Clients of one file have the same Dialer.
 	File     string
 	Rotation *Rotation
-	// Logger receives a line for each option of the URI that has no effect or a risk.
+	// Logger receives what Rotation finds in a changed File, and errors of closing the client.
 	Logger zerolog.Logger
 }
 
