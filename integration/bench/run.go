@@ -12,9 +12,7 @@ import (
 // row is a row of the report, with its measurement.
 type row struct {
 	name, title string
-	// loads is how often the row loads the services for [scale.latencyFor]; 0 means once.
-	loads   int
-	measure func(ctx context.Context, b *bench) (reading, error)
+	measure     func(ctx context.Context, b *bench) (reading, error)
 }
 
 // rowTimeout bounds one measurement of a row beyond the time for which it loads the services.
@@ -120,7 +118,7 @@ func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]R
 
 // measure measures a row once, within the row's timeout.
 func (b *bench) measure(ctx context.Context, r row) (reading, error) {
-	timeout := rowTimeout + time.Duration(max(1, r.loads))*b.scale.latencyFor
+	timeout := rowTimeout + b.scale.latencyFor
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
 	defer cancel()
 	one, err := r.measure(ctx, b)
