@@ -118,8 +118,7 @@
 //
 // The data of a generation that was superseded, cancelled or replaced are removed as soon
 // as no alive pod serves it, and again after an hour, because a stopped pod may have
-// written some when it continued. Then the shadow collections of the projection that its entry
-// does not name are dropped too.
+// written some when it continued.
 //
 // # Shadow collections
 //

@@ -2,9 +2,7 @@ package catalog
 
 import (
 	"context"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -26,11 +24,6 @@ func (s *step) collect(ctx context.Context) (more bool, err error) {
 		done, err := s.remove(ctx, g)
 		if err != nil || !done {
 			return true, err
-		}
-		if again {
-			if err := s.dropUnknown(ctx); err != nil {
-				return true, err
-			}
 		}
 		next := *s.entry
 		next.Garbage = slices.Clone(s.entry.Garbage)
@@ -54,44 +47,14 @@ func serves(alive []Registration, projection string, number int64) bool {
 	})
 }
 
+// remove removes the data of a generation. A suspended pod may have created its shadow collection again,
+// also after the generation was live, by writing to it.
 func (s *step) remove(ctx context.Context, g Garbage) (done bool, err error) {
 	if err := s.cancel(ctx, g.Jobs, "the generation was given up"); err != nil {
 		return false, err
 	}
-	if g.Shadow != "" {
-		if err := s.Collections.Drop(ctx, g.Shadow); err != nil {
-			return false, err
-		}
+	if err := s.Collections.Drop(ctx, shadowName(s.entry.Name, g.Generation)); err != nil {
+		return false, err
 	}
 	return s.Data.Remove(ctx, s.entry.Name, g.Generation)
-}
-
-// shadowPattern matches the name of a shadow collection, with or without that of a promotion.
-var shadowPattern = regexp.MustCompile(`^(.+)\.generation-([0-9]+)(\.promotion-[0-9]+)?$`)
-
-// dropUnknown drops the shadow collections of the projection that the entry does not name: a
-// suspended pod has created them by writing to them.
-func (s *step) dropUnknown(ctx context.Context) error {
-	names, err := s.collections(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		match := shadowPattern.FindStringSubmatch(name)
-		if match == nil || match[1] != s.entry.Name || named(s.entry, match[2]) {
-			continue
-		}
-		if err := s.Collections.Drop(ctx, name); err != nil {
-			return err
-		}
-		s.Logger.Info().Str("projection", s.entry.Name).Str("collection", name).Msg("collection of no generation dropped")
-	}
-	return nil
-}
-
-// named reports whether an entry names a generation that has a shadow collection, or may
-// get one.
-func named(e *Entry, number string) bool {
-	n, err := strconv.ParseInt(number, 10, 64)
-	return err != nil || n > e.Generations || e.Building != nil && e.Building.Generation == n
 }
