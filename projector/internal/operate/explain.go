@@ -27,7 +27,6 @@ type explainCommand struct {
 	Aggregate  string    `name:"aggregate" placeholder:"ID" help:"The aggregate to explain."`
 	Projection []string  `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all."`
 	From       string    `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event per line as Extended JSON, in the format of mongoexport, also compressed by gzip."`
-	First      int       `name:"first" placeholder:"N" help:"Explain the first N events, and read no others."`
 	Last       int       `name:"last" placeholder:"N" help:"Explain the last N events; the default is 100. All events before them are folded."`
 	Until      *int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
 	At         time.Time `name:"at" placeholder:"TIME" help:"Stop before the first event whose time is later, such as 2026-03-01T12:00:00Z, or 2026-03-01 for the beginning of that day in UTC: the read model as it was."`
@@ -53,10 +52,7 @@ func (c *explainCommand) needs() config.Part {
 func (c *explainCommand) Validate() error {
 	var p cli.Problems
 	p.Require(c.Aggregate != "", "--aggregate is not set: name the aggregate to explain")
-	p.Require(c.First == 0 || c.Last == 0, "--first and --last exclude each other: use one of them")
-	for flag, n := range map[string]int{"--first": c.First, "--last": c.Last} {
-		p.Require(n >= 0 && n <= maxExplained, "%s is %d: use 1 to %d", flag, n, maxExplained)
-	}
+	p.Require(c.Last >= 0 && c.Last <= maxExplained, "--last is %d: use 1 to %d", c.Last, maxExplained)
 	p.Require(c.Until == nil || *c.Until >= 0, "--until is negative: use the id of an event")
 	p.Require(!c.Document || !c.JSON(), "--document and --output=json exclude each other: the document is JSON")
 	return errors.Join(p...)
@@ -118,7 +114,7 @@ func (c *explainCommand) run(ctx context.Context, e *Environment) error {
 		if ev.AggregateID != c.Aggregate {
 			return nil
 		}
-		if c.Until != nil && ev.EventID > *c.Until || !c.At.IsZero() && ev.Timestamp.After(c.At) || c.First > 0 && read == int64(c.First) {
+		if c.Until != nil && ev.EventID > *c.Until || !c.At.IsZero() && ev.Timestamp.After(c.At) {
 			partial = true
 			return errEnough
 		}
@@ -188,7 +184,7 @@ type explainer struct {
 }
 
 func newExplainer(c *explainCommand, p foldable, firstEvent int64) *explainer {
-	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection, firstEvent), keep: cmp.Or(c.First, c.Last, defaultExplained)}
+	return &explainer{command: c, foldable: p, replay: newReplay(p.Projection, firstEvent), keep: cmp.Or(c.Last, defaultExplained)}
 }
 
 func (x *explainer) add(ev *event.Event, broken error) {

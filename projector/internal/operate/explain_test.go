@@ -67,7 +67,7 @@ func TestExplainPrintsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, got, _ := strings.Cut(stdout, "\n")
-	const want = `earlier events, folded and not shown: 1 (see --first and --last)
+	const want = `earlier events, folded and not shown: 1 (see --last)
 
 event 2  Added  applied
   when: payload.quantity > 0  =>  true
@@ -133,7 +133,6 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 		{name: "broken contract at the end", events: placed(1) + broken, outcomes: "applied, unreadable", last: 1},
 		{name: "an event twice", events: placed(1) + placed(1), outcomes: "applied, duplicate", last: 1},
 		{name: "until", events: placed(1) + placed(2) + placed(3), args: []string{"--until=2"}, outcomes: "applied, applied", last: 2},
-		{name: "first", events: placed(1) + placed(2) + placed(3), args: []string{"--first=1"}, outcomes: "applied", last: 1},
 		{name: "byte order mark", events: "\uFEFF" + placed(1) + placed(2), outcomes: "applied, applied", last: 2},
 		{name: "gzip", events: zipped(placed(1) + placed(2)), outcomes: "applied, applied", last: 2},
 		{name: "last", events: placed(1) + placed(2) + placed(3) + placed(4), args: []string{"--last=1"}, outcomes: "applied", last: 4},
@@ -180,7 +179,6 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 		{"wrong projections", wrong, []string{events, "--aggregate=o-1"}, cli.ErrUsage.Error()},
 		{"no projections file", map[string]string{"PENSTOCK_PROJECTIONS": "/nowhere.yaml"}, []string{events, "--aggregate=o-1"}, "/nowhere.yaml: no such file or directory\n" + cli.ErrUsage.Error()},
 		{"no aggregate", env, []string{events}, "--aggregate is not set: name the aggregate to explain"},
-		{"both ends", env, []string{events, "--aggregate=o-1", "--first=1", "--last=1"}, "--first and --last exclude each other"},
 		{"too many", env, []string{events, "--aggregate=o-1", "--last=10001"}, "--last is 10001: use 1 to 10000"},
 		{"unknown aggregate", env, []string{events, "--aggregate=o-9"}, `events.ndjson has no event of aggregate "o-9": check the id`},
 		{"unknown projection", env, []string{events, "--aggregate=o-1", "--projection=users"}, `there is no projection "users": there are orders`},
