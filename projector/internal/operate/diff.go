@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -61,10 +60,9 @@ type rolloutCost struct {
 	StoreEvents int64 `json:"storeEvents"`
 	Reads       int64 `json:"reads"`
 	// Rate is PENSTOCK_REFOLD_RATE, 0 for no limit. Seconds is the time of one pod at that
-	// rate; pods share the work. Pods is the number of running pods, 0 if unknown.
+	// rate; pods share the work.
 	Rate    int   `json:"rate"`
 	Seconds int64 `json:"seconds"`
-	Pods    int   `json:"pods,omitempty"`
 }
 
 // refuseProjections prints the mistakes of projections. The command exits with status 2.
@@ -95,7 +93,7 @@ func (c *diffCommand) run(ctx context.Context, e *Environment) error {
 		for _, p := range d.Projections {
 			p.Rollout, p.Builds = p.rolloutOfFiles()
 		}
-	} else if d.Projections, d.Rollout.Pods, err = e.compareWithCatalog(ctx, s, after); err != nil {
+	} else if d.Projections, err = e.compareWithCatalog(ctx, s, after); err != nil {
 		return err
 	}
 	if err := c.fold(ctx, e, s, &d); err != nil {
@@ -157,12 +155,11 @@ func (c *comparison) rolloutOfFiles() (text string, builds bool) {
 // projections that it declares, even while none of its pods runs.
 const retires = "retire: nothing writes the projection any more; its collection stays until \"projector projections drop\""
 
-// compareWithCatalog compares projections with the live definitions of the catalog. pods is
-// the number of running pods of the pipeline.
-func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after []*projection.Projection) (all []*comparison, pods int, err error) {
+// compareWithCatalog compares projections with the live definitions of the catalog.
+func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after []*projection.Projection) ([]*comparison, error) {
 	found, err := s.entries(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	maps.DeleteFunc(found, func(_ string, entry *catalog.Entry) bool {
 		return !e.Config.Pipeline().SameEvents(entry.Pipeline)
@@ -174,35 +171,17 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after [
 	maps.DeleteFunc(live, func(_ string, entry *catalog.Entry) bool { return entry.Live == nil || entry.RetiredAt != nil })
 	lives, err := e.liveFoldables(live, nil)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	before := make([]*projection.Projection, len(lives))
 	for i, f := range lives {
 		before[i] = f.Projection
 	}
-	all = comparisons(before, after)
+	all := comparisons(before, after)
 	for _, c := range all {
 		c.Rollout, c.Builds = c.rolloutOver(found[c.Projection], e.Config.History.OnChange == config.OnChangeRefuse)
 	}
-	pods, err = alivePods(ctx, s, found)
-	return all, pods, err
-}
-
-// alivePods counts the pods of the pipelines of entries.
-func alivePods(ctx context.Context, s *stored, found map[string]*catalog.Entry) (int, error) {
-	pipelines := map[string]bool{}
-	for _, entry := range found {
-		pipelines[entry.Pipeline] = true
-	}
-	pods := 0
-	for pipeline := range pipelines {
-		alive, err := s.alive(ctx, pipeline)
-		if err != nil {
-			return 0, err
-		}
-		pods += len(alive)
-	}
-	return pods, nil
+	return all, nil
 }
 
 // rolloutOver describes what a rollout of the new definition starts. entry is the
@@ -250,9 +229,4 @@ func (c *diffCommand) print(e *Environment, d difference) error {
 		return errors.Join(cli.PrintJSON(e.stdout, d), findings)
 	}
 	return errors.Join(printLines(e.stdout, "difference", func(p printer) { p.difference(d) }), findings)
-}
-
-// duration returns how long a rollout takes with the given number of pods.
-func (r rolloutCost) duration(pods int) time.Duration {
-	return (time.Duration(r.Seconds) * time.Second / time.Duration(pods)).Round(time.Second)
 }

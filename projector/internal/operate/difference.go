@@ -2,6 +2,7 @@ package operate
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/poll"
@@ -84,13 +85,10 @@ func (p printer) rollout(r rolloutCost) {
 		return
 	}
 	text := fmt.Sprintf("a rollout builds %s, and reads about %s for the build and the verification", cli.Count(int64(r.Builds), "projection"), cli.Count(r.Reads, "event"))
-	switch {
-	case r.Rate == 0:
+	if r.Rate == 0 {
 		text += "; PENSTOCK_REFOLD_RATE sets no limit"
-	case r.Pods > 1:
-		text += fmt.Sprintf(": about %s with the %d pods that run, each at PENSTOCK_REFOLD_RATE=%d", poll.Duration(r.duration(r.Pods)), r.Pods, r.Rate)
-	default:
-		text += fmt.Sprintf(": about %s with one pod at PENSTOCK_REFOLD_RATE=%d", poll.Duration(r.duration(1)), r.Rate)
+	} else {
+		text += fmt.Sprintf(": about %s with one pod at PENSTOCK_REFOLD_RATE=%d", poll.Duration(time.Duration(r.Seconds)*time.Second), r.Rate)
 	}
 	p.line(0, "%s", text)
 }

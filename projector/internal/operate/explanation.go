@@ -52,7 +52,7 @@ func (p printer) explanation(x explanation) {
 	}
 	p.line(0, "%s %s (%sdefinition %s, from %s), aggregate %s", kind, x.Projection, generation, x.Hash, x.Origin, x.AggregateID)
 	if x.NotShown > 0 {
-		p.line(0, "earlier events, folded and not shown: %d (see --first and --last)", x.NotShown)
+		p.line(0, "earlier events, folded and not shown: %d (see --last)", x.NotShown)
 	}
 	for _, step := range x.Steps {
 		p.step(step, x.Parked, document)
