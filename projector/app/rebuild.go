@@ -84,15 +84,8 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 
 // Inspect searches a collection for documents that a promotion would lose.
 func (d rebuildData) Inspect(ctx context.Context, collection string) (catalog.Inspected, error) {
-	var past readmodel.Inspection
-	for !past.Done {
-		next, err := past.Next(ctx, d.readModels, collection, d.archived)
-		if err != nil {
-			return catalog.Inspected{}, err
-		}
-		past = next
-	}
-	return catalog.Inspected{Unmanaged: past.Err(d.readModels, collection), Archived: past.Archived, Example: past.ExampleArchived}, nil
+	found, err := readmodel.Inspect(ctx, d.readModels, collection, d.archived)
+	return catalog.Inspected{Unmanaged: found.Err(d.readModels, collection), Archived: found.Archived, Example: found.ExampleArchived}, err
 }
 
 // archived returns which aggregates have no events in the event store.

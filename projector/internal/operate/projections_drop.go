@@ -219,7 +219,7 @@ func (d *Drop) Run(ctx context.Context, by catalog.Author) (map[string]int64, er
 // example because an application uses a collection that the projection has left behind.
 func (d *Drop) refuseUnmanaged(ctx context.Context) error {
 	for _, collection := range d.collections {
-		found, err := readmodel.Inspect(ctx, d.stored.ReadModels, collection)
+		found, err := readmodel.Inspect(ctx, d.stored.ReadModels, collection, nil)
 		if err != nil {
 			return err
 		}

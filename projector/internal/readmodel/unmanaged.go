@@ -17,63 +17,64 @@ const inspectPage = 2000
 // inspected projects what shows that a projector has written a document.
 var inspected = build(64).int(model.FieldLastEventID, 1).int(model.FieldParts, 1).int(model.FieldLastUpdatedAt, 1).raw()
 
-// Inspection is a search for documents that a promotion, or a drop, would delete and a new
-// generation does not have: those that no projector has written, such as those of an application that
-// uses the collection itself, and read models without events. It goes through the whole
-// collection in the order of _id. The _id of a view document is no aggregate's. The zero value
-// is at the beginning.
+// Inspection is what a promotion, or a drop, would delete and a new generation does not have: the
+// documents that no projector has written, such as those of an application that uses the collection
+// itself, and the read models without events.
 type Inspection struct {
-	// Unmanaged is the number of documents found so far, and Example the _id of one.
+	// Unmanaged is the number of documents that no projector has written, and Example the _id of
+	// one.
 	Unmanaged int64
 	Example   string
-	// Archived is the number of read models found so far whose aggregates have no events,
-	// and ExampleArchived the _id of one.
+	// Archived is the number of read models whose aggregates have no events, and ExampleArchived
+	// the _id of one.
 	Archived        int64
 	ExampleArchived string
-	// Done is set at the end of the collection.
-	Done  bool
-	after bson.RawValue
 }
 
-// Next inspects the next page. archived returns which of some aggregates have no events; if
-// it is nil, Next does not look for events.
-func (i Inspection) Next(ctx context.Context, db *mongo.Database, collection string, archived func(context.Context, []string) ([]string, error)) (Inspection, error) {
+// Inspect goes through a whole collection in the order of _id. The _id of a view document is no
+// aggregate's. archived returns which of some aggregates have no events; if it is nil, Inspect does
+// not look for events.
+func Inspect(ctx context.Context, db *mongo.Database, collection string, archived func(context.Context, []string) ([]string, error)) (i Inspection, err error) {
 	filter := bson.D{}
-	if i.after.Type != 0 {
-		// Unlike an ordinary $gt, this one continues with the _ids of other types.
-		filter = bson.D{{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldID, bson.D{{Key: "$literal", Value: i.after}}}}}}}
-	}
-	cursor, err := onMongo(db).db.Collection(collection).Find(ctx, filter, options.Find().SetSort(bson.D{{Key: fieldID, Value: 1}}).
-		SetProjection(inspected).SetLimit(inspectPage).SetBatchSize(inspectPage))
-	var page []bson.Raw
-	if err == nil {
-		err = cursor.All(ctx, &page)
-	}
-	if err != nil {
-		return i, fmt.Errorf("inspect the documents of collection %s: %w", collection, err)
-	}
-	var ids []string
-	for _, document := range page {
-		i.after = document.Lookup(fieldID)
-		if _, ok := watermarkOf(document); ok {
-			if id, ok := i.after.StringValueOK(); ok {
-				ids = append(ids, id)
-			}
-		} else if !isViewDocument(document) {
-			i.Unmanaged++
-			i.Example = i.after.String()
+	for {
+		cursor, err := onMongo(db).db.Collection(collection).Find(ctx, filter, options.Find().SetSort(bson.D{{Key: fieldID, Value: 1}}).
+			SetProjection(inspected).SetLimit(inspectPage).SetBatchSize(inspectPage))
+		var page []bson.Raw
+		if err == nil {
+			err = cursor.All(ctx, &page)
 		}
+		if err != nil {
+			return i, fmt.Errorf("inspect the documents of collection %s: %w", collection, err)
+		}
+		var ids []string
+		for _, document := range page {
+			id := document.Lookup(fieldID)
+			if _, ok := watermarkOf(document); ok {
+				if id, ok := id.StringValueOK(); ok {
+					ids = append(ids, id)
+				}
+			} else if !isViewDocument(document) {
+				i.Unmanaged++
+				i.Example = id.String()
+			}
+		}
+		if archived != nil && len(ids) > 0 {
+			without, err := archived(ctx, ids)
+			if err != nil {
+				return i, err
+			}
+			if len(without) > 0 {
+				i.Archived += int64(len(without))
+				i.ExampleArchived = without[0]
+			}
+		}
+		if len(page) < inspectPage {
+			return i, nil
+		}
+		// Unlike an ordinary $gt, this one continues with the _ids of other types.
+		after := page[len(page)-1].Lookup(fieldID)
+		filter = bson.D{{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldID, bson.D{{Key: "$literal", Value: after}}}}}}}
 	}
-	i.Done = len(page) < inspectPage
-	if archived == nil || len(ids) == 0 {
-		return i, nil
-	}
-	without, err := archived(ctx, ids)
-	if len(without) > 0 {
-		i.Archived += int64(len(without))
-		i.ExampleArchived = without[0]
-	}
-	return i, err
 }
 
 // Err is an [ErrLayout] if unmanaged documents were found.
@@ -85,18 +86,10 @@ func (i Inspection) Err(db *mongo.Database, collection string) error {
 		ErrLayout, db.Name(), collection, i.Unmanaged, i.Example)
 }
 
-// Inspect inspects a whole collection, without looking for events.
-func Inspect(ctx context.Context, db *mongo.Database, collection string) (i Inspection, err error) {
-	for !i.Done && err == nil {
-		i, err = i.Next(ctx, db, collection, nil)
-	}
-	return i, err
-}
-
 // CheckDocuments inspects a whole collection. The error is an [ErrLayout] if it has
 // documents that no projector has written.
 func CheckDocuments(ctx context.Context, db *mongo.Database, collection string) error {
-	i, err := Inspect(ctx, db, collection)
+	i, err := Inspect(ctx, db, collection, nil)
 	if err != nil {
 		return err
 	}
