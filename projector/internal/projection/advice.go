@@ -1,14 +1,11 @@
 package projection
 
 import (
-	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/common/ast"
 	celop "cel.dev/cel-go/common/operators"
-	"cel.dev/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
@@ -32,9 +29,6 @@ func (p place) adviseOn(node *yaml.Node, x *expression) {
 	}
 	for _, field := range p.notRequired(x.checked, node.Value) {
 		p.advise(node, "%s.%s is not among the required fields of %s in the section events: an event without it parks its aggregate. Test it by has(), or require it", varPayload, field, p.eventType)
-	}
-	for _, literal := range p.inexact(x.checked) {
-		p.advise(node, "%s is a double, which is not exactly %[1]s, so it does not equal a Decimal128 of %[1]s: write decimal('%[1]s'), or declare the field as a double in the section events", literal)
 	}
 	if loopsInLoop(x.checked) {
 		p.advise(node, "there is a loop, or a search by in, within a loop: with 1,000 elements each it takes a million steps, and %d are allowed. Loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate", costLimit)
@@ -112,43 +106,6 @@ func (p place) notRequired(checked *ast.AST, text string) (fields []string) {
 		fields = append(fields, field)
 	}))
 	return fields
-}
-
-// inexact returns the literals with a fraction that no double has, and that are compared with ==
-// or != to a field that is not declared as a double.
-func (p place) inexact(checked *ast.AST) (literals []string) {
-	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != celop.Equals && e.AsCall().FunctionName() != celop.NotEquals {
-			return
-		}
-		for i, side := range e.AsCall().Args() {
-			path, isPath := pathOf(e.AsCall().Args()[1-i])
-			if side.Kind() != ast.LiteralKind || !isPath || p.declaresDouble(path) {
-				continue
-			}
-			f, ok := side.AsLiteral().(types.Double)
-			text := strconv.FormatFloat(float64(f), 'f', -1, 64)
-			if exact, _ := new(big.Rat).SetString(text); ok && exact != nil && exact.Cmp(new(big.Rat).SetFloat64(float64(f))) != 0 {
-				literals = append(literals, text)
-			}
-		}
-	}))
-	return literals
-}
-
-// declaresDouble reports whether the section events declares a field of the payload as a double.
-func (p place) declaresDouble(path []string) bool {
-	s := p.schemas[p.eventType]
-	if path[0] != varPayload {
-		return false
-	}
-	for _, name := range path[1:] {
-		if s == nil {
-			return false
-		}
-		s = s.fields[name]
-	}
-	return s != nil && s.celType.IsExactType(types.DoubleType)
 }
 
 // adviseOnType checks the event type of a handler. A | in it probably separates two of them.
