@@ -49,7 +49,7 @@ func rows(s scale) []row {
 	all = append(all, projectorBuckets(), projectorAggregates())
 	all = append(all, pipelineRows()...)
 	all = append(all, latencyRows()...)
-	return append(all, viewHot(), growth())
+	return append(all, growth())
 }
 
 // Run measures the rows, all of them once in each round, so that load on the machine
