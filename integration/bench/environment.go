@@ -51,14 +51,18 @@ type environment struct {
 	pipeline *harness.Pipeline
 	client   *mongo.Client
 	store    *mongo.Collection
+	// projections is the number of projections and views.
+	projections int
 	// before is an operation time before the first event.
 	before bson.Timestamp
 }
 
 // with has the variables of the services, and subscriptions in addition to the projector's.
+// definition is a projection or a view instead of the shop's projections.
 type with struct {
 	publisher, projector []string
 	subscriptions        []string
+	definition           string
 }
 
 // newEnvironment starts the stand-ins with an empty event store.
@@ -94,8 +98,12 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	// A new pipeline sweeps all aggregates in its first seconds, and then once an hour.
 	// That would disturb the measurement.
 	projector := append([]string{"GOMEMLIMIT=409MiB", "PENSTOCK_RECONCILE=off"}, w.projector...)
+	definitions := []byte(w.definition)
+	if e.projections = 1; w.definition == "" {
+		definitions, e.projections = shop.New(1, 1).Projections, projections
+	}
 	e.pipeline, err = harness.NewPipeline(e.backend, harness.PipelineOptions{
-		Programs: e.Binaries, Dir: e.dir, Projections: shop.New(1, 1).Projections,
+		Programs: e.Binaries, Dir: e.dir, Projections: definitions,
 		PublisherEnv: publisher, ProjectorEnv: projector,
 	})
 	if err != nil {
@@ -166,7 +174,7 @@ func (e *environment) awaitLive(ctx context.Context) error {
 		live, err := catalog.CountDocuments(ctx, bson.D{
 			{Key: "live", Value: bson.D{{Key: "$ne", Value: nil}}}, {Key: "building", Value: nil},
 		})
-		return live == projections, err
+		return live == int64(e.projections), err
 	})
 }
 

@@ -46,6 +46,7 @@ type scale struct {
 	buckets     int   // events of the projector in buckets
 	aggregates  int   // events of the projector with a session for each aggregate
 	pipeline    int   // events of a row with both services
+	view        int   // events of the view's row
 	idle        int   // aggregates that are idle
 	growth      int   // events of each step of the growth row
 	latencyFor  time.Duration
@@ -56,13 +57,13 @@ type scale struct {
 func (o *Options) scale() scale {
 	s := scale{
 		steady: 200_000, catchUps: []int{10_000, 100_000, 1_000_000}, buckets: 100_000, aggregates: 40_000,
-		pipeline: 40_000, idle: 100_000, growth: 20_000,
+		pipeline: 40_000, view: 20_000, idle: 100_000, growth: 20_000,
 		latencyFor: time.Minute, capacityFor: 10 * time.Second, warmUp: 3 * time.Second,
 	}
 	if o.Short {
 		s = scale{
 			steady: 50_000, catchUps: []int{10_000, 50_000}, buckets: 20_000, aggregates: 8_000,
-			pipeline: 8_000, idle: 100_000, growth: 4_000,
+			pipeline: 8_000, view: 4_000, idle: 100_000, growth: 4_000,
 			latencyFor: 5 * time.Second, capacityFor: 3 * time.Second, warmUp: time.Second,
 		}
 	}

@@ -12,7 +12,9 @@ import (
 // row is a row of the report, with its measurement.
 type row struct {
 	name, title string
-	measure     func(ctx context.Context, b *bench) (reading, error)
+	// loads is how often the row loads the services for [scale.latencyFor]; 0 means once.
+	loads   int
+	measure func(ctx context.Context, b *bench) (reading, error)
 }
 
 // rowTimeout bounds one measurement of a row beyond the time for which it loads the services.
@@ -49,7 +51,7 @@ func rows(s scale) []row {
 	all = append(all, projectorBuckets(), projectorAggregates())
 	all = append(all, pipelineRows()...)
 	all = append(all, latencyRows()...)
-	return append(all, growth())
+	return append(all, viewHot(), growth())
 }
 
 // Run measures the rows, all of them once in each round, so that load on the machine
@@ -118,7 +120,7 @@ func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]R
 
 // measure measures a row once, within the row's timeout.
 func (b *bench) measure(ctx context.Context, r row) (reading, error) {
-	timeout := rowTimeout + b.scale.latencyFor
+	timeout := rowTimeout + time.Duration(max(1, r.loads))*b.scale.latencyFor
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
 	defer cancel()
 	one, err := r.measure(ctx, b)

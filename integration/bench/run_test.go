@@ -25,16 +25,16 @@ func TestRowsRun(t *testing.T) {
 	}
 	o := Options{
 		Binaries: binaries, Self: self, Rounds: 1, Short: true, LatencyFor: time.Second,
-		Rows: `^(publisher/steady|projector/buckets|pipeline/parked|latency/at-25)$`, Limits: true,
+		Rows: `^(publisher/steady|projector/buckets|pipeline/parked|latency/at-25|view/hot)$`, Limits: true,
 	}
 	s := o.scale()
-	s.steady, s.buckets, s.pipeline, s.growth = 20_000, 4000, 2000, 500
+	s.steady, s.buckets, s.pipeline, s.growth, s.view = 20_000, 4000, 2000, 500, 1000
 	s.capacityFor = 300 * time.Millisecond
 	report, err := measureRows(t.Context(), o, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != 4 {
+	if len(report.Rows) != 5 {
 		t.Fatalf("%d rows", len(report.Rows))
 	}
 	for _, row := range report.Rows {
