@@ -145,7 +145,7 @@ func (s *Scheduler) start(ctx context.Context, projection string, generation int
 	}
 	// Ids in the order of the numbers are in the order of the sweeps, whatever the server's clock does.
 	id := fmt.Sprintf("reconcile-%s-%d-%08d", projection, generation, number)
-	if _, err := s.options.Jobs.Supersede(ctx, projection, []job.Kind{job.Reconcile}, id, "another sweep of the projection has begun"); err != nil {
+	if err := s.options.Jobs.Supersede(ctx, projection, job.Reconcile, id, "another sweep of the projection has begun"); err != nil {
 		return err
 	}
 	_, err = s.options.Jobs.Create(ctx, job.Job{

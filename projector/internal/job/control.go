@@ -107,27 +107,22 @@ func (s *Store) Cancel(ctx context.Context, id, reason string) (Job, error) {
 	}
 }
 
-// Supersede cancels every job of the kinds for a projection that has not ended, except for
-// the one whose id is keep, and returns how many it cancelled.
-func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, keep, reason string) (int, error) {
-	jobs, err := s.list(ctx, Filter{Kinds: kinds, Projections: []string{projection}, States: []State{Planning, Running}})
+// Supersede cancels every job of the kind for a projection that has not ended, except for the one
+// whose id is keep.
+func (s *Store) Supersede(ctx context.Context, projection string, kind Kind, keep, reason string) error {
+	jobs, err := s.list(ctx, Filter{Kinds: []Kind{kind}, Projections: []string{projection}, States: []State{Planning, Running}})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	cancelled := 0
 	for _, j := range jobs {
 		if j.ID == keep {
 			continue
 		}
-		_, err := s.Cancel(ctx, j.ID, reason)
-		switch {
-		case err == nil:
-			cancelled++
-		case !errors.Is(err, ErrState) && !errors.Is(err, ErrNotFound):
-			return cancelled, err
+		if _, err := s.Cancel(ctx, j.ID, reason); err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrNotFound) {
+			return err
 		}
 	}
-	return cancelled, nil
+	return nil
 }
 
 // prune deletes the oldest ended jobs of a kind and projection.

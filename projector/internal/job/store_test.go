@@ -132,7 +132,7 @@ func TestUnreadableJobIsLeftOut(t *testing.T) {
 		t.Errorf("%d claims of a dead process ended: %v", n, err)
 	}
 	// A process of another version may work on the job.
-	if _, err := s.Supersede(t.Context(), "users", []job.Kind{job.Build}, "own", "test"); err == nil || !strings.Contains(err.Error(), `_id "other-1" (and 1 more) of collection jobs cannot be read`) {
+	if err := s.Supersede(t.Context(), "users", job.Build, "own", "test"); err == nil || !strings.Contains(err.Error(), `_id "other-1" (and 1 more) of collection jobs cannot be read`) {
 		t.Errorf("superseded although a job cannot be read: %v", err)
 	}
 }
