@@ -34,7 +34,7 @@ func ShardKeyOf(ctx context.Context, collection *mongo.Collection) (*ShardKey, e
 		// A user with only the role readWrite can find out in this way that there is no shard
 		// key.
 		stats, failed := db.RunCommand(ctx, bson.D{{Key: "collStats", Value: collection.Name()}}).Raw()
-		if sharded, known := stats.Lookup("sharded").BooleanOK(); failed == nil && known && !sharded {
+		if sharded, known := stats.Lookup("sharded").BooleanOK(); known && !sharded || HasCode(failed, CodeNamespaceNotFound) {
 			return nil, nil
 		}
 	}
