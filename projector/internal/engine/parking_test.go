@@ -119,6 +119,11 @@ func TestPendingWhileParkingFails(t *testing.T) {
 		if results, err := b.Process(t.Context(), evs, again); err != nil || len(b.parking.parked) != 1 {
 			t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
 		}
+		// A later event is not listed either.
+		b.parking.onAdvance = func() error { return errTrouble }
+		if results, err := b.Process(t.Context(), events(t, "one", "3 Add"), again); !errors.Is(err, errTrouble) || verdicts(results) != "retry" {
+			t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
+		}
 	}
 }
 
