@@ -90,7 +90,7 @@ mutations: ## Put each of a table of defects into the services, and check that h
 .PHONY: proof
 proof: ## Add a run of random histories to the record (SEEDS and FOR as above), then the mutations (MUTATIONS=regexp of names), and write docs/proof.md
 	@export RECORD=$(CURDIR)/integration/simulation/record; failed=; \
-	$(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),1..300) || failed=yes; \
+	$(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),$(if $(FOR),1,1..300)) || failed=yes; \
 	[ -z "$(MUTATIONS)" ] || $(MAKE) --no-print-directory mutations RUN='$(MUTATIONS)' || failed=yes; \
 	$(MAKE) --no-print-directory proof-page && [ -z "$$failed" ]
 

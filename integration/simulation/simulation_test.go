@@ -258,6 +258,7 @@ func (c *tally) add(seed uint64, part *tally, failed bool) {
 	defer c.mu.Unlock()
 	if failed {
 		c.Failed = append(c.Failed, seed)
+		slices.Sort(c.Failed)
 	}
 	c.Add(&part.Tally)
 	maps.Copy(c.States, part.States)

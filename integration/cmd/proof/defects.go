@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // defect is a defect of Penstock that was found, and mended.
 type defect struct {
 	// what says what went wrong, in one sentence.
@@ -18,7 +20,7 @@ type kindOfTest int
 
 // The kinds of tests.
 const (
-	named    kindOfTest = iota // go test -run NAME
+	named    kindOfTest = iota // a folder and a test in it
 	mutation                   // make mutations RUN=NAME
 	plan                       // a plan that failed once
 )
@@ -32,7 +34,8 @@ func (d *defect) again() string {
 	case plan:
 		return "plan `" + d.name + "`"
 	default:
-		return "`" + d.name + "`"
+		folder, test, _ := strings.Cut(d.name, " ")
+		return "`go test ./" + folder + " -run " + test + "`"
 	}
 }
 
@@ -41,15 +44,15 @@ func (d *defect) again() string {
 var defects = []defect{
 	{
 		what: "A read model that the server refused to read made others unavailable, whose reads were in the same request, and they were parked for minutes.",
-		by:   "history, seed 13", commit: "8e6a3890", name: "TestReadModelThatCannotBeReadHidesNoOther",
+		by:   "history, seed 13", commit: "8e6a3890", name: "projector/internal/readmodel TestReadModelThatCannotBeReadHidesNoOther",
 	},
 	{
 		what: "After the server's clock was set back while a sweep ran, no sweep of the projection ran any more.",
-		by:   "history, seed 13", commit: "05c18531", name: "TestSweepsGoOnAfterTheClockWasSetBack",
+		by:   "history, seed 13", commit: "05c18531", name: "projector/internal/history TestSweepsGoOnAfterTheClockWasSetBack",
 	},
 	{
 		what: "After a restore of the state database, a build whose collection was gone wrote into a new one of the same name, and another build waited for ever.",
-		by:   "history, seed 12", commit: "616d71f3", name: "TestBuildWithoutItsCollectionFails",
+		by:   "history, seed 12", commit: "616d71f3", name: "projector/internal/catalog TestBuildWithoutItsCollectionFails",
 	},
 	{
 		what: "Of a collection that was renamed under a backlog, events that had left the memory never reached the topic.",
@@ -61,15 +64,15 @@ var defects = []defect{
 	},
 	{
 		what: "The checkpoint went back with the first change after a scan.",
-		by:   "history, seed 6204", commit: "877ad7f4", name: "TestStreamAfterAScanHasTheTimeOfItsToken",
+		by:   "history, seed 6204", commit: "877ad7f4", name: "publisher/internal/term TestStreamAfterAScanHasTheTimeOfItsToken",
 	},
 	{
 		what: "An event between the two repairs of a build reached only the live generation, and a promotion took it back from readers.",
-		by:   "history, seed 63, in one of four runs", commit: "79554faf", name: "TestRepairEndsWithItsGeneration",
+		by:   "history, seed 63, in one of four runs", commit: "79554faf", name: "projector/internal/history TestRepairEndsWithItsGeneration",
 	},
 	{
 		what: "With an operator's clock ahead of the server, a retry of a parked aggregate came late, and each repetition put it off again.",
-		by:   "history, seed 7", commit: "63e14b76", name: "TestRetryIsDueByTheServersClock",
+		by:   "history, seed 7", commit: "63e14b76", name: "projector/internal/park TestRetryIsDueByTheServersClock",
 	},
 	{
 		what: "A pod that a promotion does not wait for changed a part of a view under the old name, and the change was missing in the new document until the next repair.",
@@ -85,11 +88,11 @@ var defects = []defect{
 	},
 	{
 		what: "A build that was verified while the topic delivered nothing failed after its repair, and stayed so.",
-		by:   "history", commit: "fd416b58", name: "TestGenerationThatWasHeldBackIsVerifiedAgain",
+		by:   "history", commit: "fd416b58", name: "projector/internal/catalog TestGenerationThatWasHeldBackIsVerifiedAgain",
 	},
 	{
 		what: "A sweep parked an aggregate because a promotion had paused its projection.",
-		by:   "history, seed 105, in 3 of 100 runs", commit: "0e30d2a1", name: "TestResumeParksNothingForAPromotion",
+		by:   "history, seed 105, in 3 of 100 runs", commit: "0e30d2a1", name: "projector/internal/engine TestResumeParksNothingForAPromotion",
 	},
 	{
 		what: "Requests that waited for MongoDB while their client was closed kept a processor busy until they timed out.",
@@ -105,6 +108,6 @@ var defects = []defect{
 	},
 	{
 		what: "A coordinator that took a promotion over did not look for documents that an application had inserted meanwhile, and deleted them.",
-		by:   "history, seed 221", commit: "5534bf8b", name: "TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication",
+		by:   "history, seed 221", commit: "5534bf8b", name: "projector/internal/catalog TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication",
 	},
 }

@@ -16,7 +16,7 @@ import (
 
 const head = `# The record
 
-This page is made by ` + "`make proof`" + `. It says what the [random histories](simulation.md) of this project have shown, run by run, which of the known mutations they find, and which defects were found by what. Everything in it comes from [files](../integration/simulation/record) to which each run adds a line; only the sentence about each defect was typed by hand.
+This page is made by ` + "`make proof`" + `. It says what the [random histories](simulation.md) of this project have shown, run by run, which of the known mutations they find, and which defects were found by what. Everything in it comes from [files](../integration/simulation/record) to which each run adds a line; typed by hand were only what is said about each defect, about each failed history, and why histories are blind to a mutation.
 
 ` + "```console" + `
 $ make proof SEEDS=1..300        # or FOR=8h: adds a run, and writes this page again
@@ -59,22 +59,30 @@ func table(b *strings.Builder, header []string, lines [][]string) {
 // histories lists the runs, the newest first, and their sum.
 func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 	b.WriteString("## Histories\n\n")
-	failed := 0
+	failed, different := 0, make(map[uint64]bool)
+	var explained strings.Builder
 	var lines [][]string
 	row := func(first, commit, seeds string, t *record.Tally, failed string) []string {
 		return []string{first, commit, seeds, number(t.Histories), fmt.Sprintf("%.1f", t.Virtual.Hours()), number(t.Events), number(t.Requests), number(t.Answers), failed}
 	}
 	for _, r := range slices.Backward(runs) {
+		for seed := r.First; seed <= r.Last; seed++ {
+			different[seed] = true
+		}
 		failed += len(r.Failed)
 		failures := number(len(r.Failed))
 		if len(r.Failed) > 0 {
 			failures += fmt.Sprintf(": %d", r.Failed)
+			fmt.Fprintf(&explained, "- Seed %s of `%s`: %s\n", strings.Trim(fmt.Sprint(r.Failed), "[]"), r.Commit, cmp.Or(r.Explained, "not explained yet"))
 		}
 		lines = append(lines, row(r.At.Format(time.DateOnly), "`"+r.Commit+"`", fmt.Sprintf("%d to %d", r.First, r.Last), &r.Tally, failures))
 	}
-	lines = append(lines, row("all", "", "", sum, number(failed)))
+	lines = append(lines, row("all", "", number(len(different))+" different ones", sum, number(failed)))
 	table(b, []string{"day", "commit", "seeds", "histories", "virtual hours", "events", "requests to MongoDB", "answers to readers", "failed"}, lines)
-	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet.\n\n")
+	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet. Only `make proof` adds a line: runs in which the code was being mended are not here, and what they found is among the [defects](#defects-found).\n\n")
+	if explained.Len() > 0 {
+		fmt.Fprintf(b, "Why histories failed:\n\n%s\n", explained.String())
+	}
 }
 
 // id finds the promises in the name of a check.
@@ -119,7 +127,12 @@ func faults(b *strings.Builder, struck map[string]int) {
 
 // curve shows how many new states the histories of the longest run have found.
 func curve(b *strings.Builder, runs []record.Run) {
-	longest := slices.MaxFunc(runs, func(a, b record.Run) int { return cmp.Compare(a.Histories, b.Histories) })
+	longest := runs[0]
+	for _, r := range runs {
+		if r.Histories >= longest.Histories {
+			longest = r
+		}
+	}
 	b.WriteString("## New states\n\n")
 	fmt.Fprintf(b, "A state is what a fault meets: its kind, how many publishers and projectors run, whether one leads and what it reads from, the step of each build, whether an aggregate is parked, and whether other faults last. In the longest run, of %s histories, the faults had met this many different ones after:\n\n", number(longest.Histories))
 	var lines [][]string
@@ -138,32 +151,34 @@ func score(b *strings.Builder, trials []record.Mutation) {
 		tried[m.Name] = m
 	}
 	b.WriteString("## Mutations\n\n")
-	blind := 0
+	var trialed, byHistories, byTests int
 	var lines [][]string
 	for _, m := range mutations.Table {
 		by, last := "histories", "not on record"
 		if m.Blind != "" {
-			blind++
-			_, test, _ := strings.Cut(m.Test, " ")
-			by = fmt.Sprintf("`%s`: %s", test, m.Blind)
+			folder, test, _ := strings.Cut(m.Test, " ")
+			by = fmt.Sprintf("`%s` in %s: %s", test, folder, m.Blind)
 		}
 		if trial, ok := tried[m.Name]; ok {
+			trialed++
 			result := "not found"
 			switch {
 			case trial.Test != "":
+				byTests++
 				result = "found"
 			case trial.Seed > 0:
+				byHistories++
 				result = fmt.Sprintf("found by seed %d: %s", trial.Seed, trial.Promise)
 			case trial.Found():
+				byHistories++
 				result = "found: " + trial.Promise
 			}
 			last = fmt.Sprintf("%s, `%s`: %s", trial.At.Format(time.DateOnly), trial.Commit, result)
 		}
 		lines = append(lines, []string{m.Name, by, last})
 	}
-	all := len(mutations.Table)
-	fmt.Fprintf(b, "Each is a defect that `make mutations` puts into the services. Histories find %d of %d (%d %%); a test finds each of the other %d.\n\n", all-blind, all, 100*(all-blind)/all, blind)
-	table(b, []string{"defect", "found by", "last tried"}, lines)
+	fmt.Fprintf(b, "Each is a defect that `make mutations` puts into the services. There are %d, and %d were tried: histories have found %d of them, and a test %d. A trial begins with the seed that found the defect before, and goes on with seeds 1 to 40.\n\n", len(mutations.Table), trialed, byHistories, byTests)
+	table(b, []string{"defect", "expected of", "last tried"}, lines)
 }
 
 // found lists the defects that were found.
