@@ -65,13 +65,13 @@ func TestCommandAsksAtATerminal(t *testing.T) {
 	}{
 		{"n\n", 1, "nothing was changed\n"}, {"\n", 1, "nothing was changed\n"}, {"\x04", 1, "nothing was changed\n"}, {"\x03", 1, ""}, {"y\n", 0, ""},
 	} {
-		screen, status := s.atTerminal(suite.services.Publisher, answer.typed, "checkpoint", "reset", "--why=test")
+		screen, status := s.atTerminal(suite.services.Publisher, answer.typed, "checkpoint", "set", "now", "--why=test")
 		before, after, asked := strings.Cut(screen, "Continue? [y/N] ")
-		if !asked || status != answer.status || !strings.Contains(before, "This will remove the position of checkpoint events") || !strings.HasSuffix(after, answer.ends) {
+		if !asked || status != answer.status || !strings.Contains(before, "This will set checkpoint events") || !strings.HasSuffix(after, answer.ends) {
 			t.Errorf("%q: status %d, the screen shows\n%s", answer.typed, status, screen)
 		}
 	}
-	if screen, status := s.atTerminal(suite.services.Publisher, "", "checkpoint", "reset", "--why=test", "--yes"); status != 0 || strings.Contains(screen, "[y/N]") {
+	if screen, status := s.atTerminal(suite.services.Publisher, "", "checkpoint", "set", "now", "--why=test", "--yes"); status != 0 || strings.Contains(screen, "[y/N]") {
 		t.Errorf("with --yes: status %d, the screen shows\n%s", status, screen)
 	}
 }

@@ -54,7 +54,7 @@ func NoVariableShowsASecret(t *testing.T, base map[string]string, parse func(arg
 	for _, variable := range append(variables, "HTTPS_PROXY", "http_proxy") {
 		args := []string{"run"}
 		if variable == "PENSTOCK_WHO" {
-			args = []string{"checkpoint", "reset", "--why=test"}
+			args = []string{"checkpoint", "set", "now", "--why=test"}
 		}
 		for _, value := range []string{
 			"mongodb://user:" + secret + "@db:27017/?replicaSet=rs0",
