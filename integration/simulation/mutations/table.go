@@ -455,7 +455,8 @@ var Table = []Mutation{
 		File:  "projector/internal/history/sweep.go",
 		Old:   "case at.Resumes, at.EventID == h.watermark+1:",
 		New:   "case at.EventID > 0:",
-		Found: 7346,
+		Blind: "somebody must restore the read models while an aggregate is parked; history 7346 did so once, and its plan is in testdata/failed",
+		Test:  "projector/internal/history TestSweepFoldsUpToTheEventThatIsParked",
 	},
 	{
 		Name:  "a verification compares the types of values only",
