@@ -166,7 +166,7 @@ func histories(t *testing.T, program string, first, last int) (string, error) {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), program, "-test.run", "TestHistories", "-test.failfast", "-test.timeout", "0")
 	run.Dir = ".."
-	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), "TIMES=1", "RECORD=", "GOGC=1600", "TMPDIR="+t.TempDir())
+	run.Env = append(os.Environ(), fmt.Sprintf("SEEDS=%d..%d", first, last), "TIMES=1", "GOMEMLIMIT=2GiB", "RECORD=", "GOGC=1600", "TMPDIR="+t.TempDir())
 	out, err := run.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
