@@ -342,6 +342,9 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 			continue
 		}
 		listed[key] = true
+		if o.world.abandoned(projection, number(m, "_id", "generation")) {
+			continue // a pod that was suspended during the promotion has parked it
+		}
 		if at, ok := due[key]; !ok || at != event {
 			findings = append(findings, fmt.Sprintf("%s is parked at event %d (%s: %s)", key, event, text(m, "reason"), text(m, "error")))
 		}
@@ -378,6 +381,14 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 		findings = append(findings, fmt.Sprintf("the quarantine has %d events, and %d are unreadable (%d of them skipped)", n, unreadable, skipped))
 	}
 	return findings, nil
+}
+
+// abandoned reports whether a generation was given up. What pods write to it afterwards is removed
+// when it is an hour old.
+func (w *World) abandoned(projection string, generation int64) bool {
+	garbage, _ := withID(w.state("projections"), projection).Lookup("garbage").ArrayOK()
+	abandoned, _ := garbage.Values()
+	return slices.ContainsFunc(abandoned, func(g bson.RawValue) bool { return number(g.Document(), "generation") == generation })
 }
 
 func checkVerify(ctx context.Context, o *outcome) ([]string, error) {
