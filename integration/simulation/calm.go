@@ -54,7 +54,7 @@ func (w *World) hide(ctx context.Context, f Fault) {
 	if !ok {
 		return
 	}
-	collection := w.stores.client.Database(modelsDatabase).Collection(text(withID(w.state("projections"), w.named("ledger")), "live", "collection"))
+	collection := w.stores.client.Database(modelsDatabase).Collection(w.live("ledger"))
 	w.stores.FailDocuments(mongoemu.DocumentFault{Collection: collection.Name(), IDs: []string{hidden}, Code: 6, Reads: true})
 	_, _ = collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: removed}})
 	if !within(ctx, 5*time.Minute, func() bool { return w.model("ledger", removed) != nil }) {

@@ -383,12 +383,12 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 	return findings, nil
 }
 
-// abandoned reports whether a generation was given up. What pods write to it afterwards is removed
-// when it is an hour old.
+// abandoned reports whether a generation was given up. Markers that pods write for that generation
+// afterwards are removed an hour later.
 func (w *World) abandoned(projection string, generation int64) bool {
-	garbage, _ := withID(w.state("projections"), projection).Lookup("garbage").ArrayOK()
-	abandoned, _ := garbage.Values()
-	return slices.ContainsFunc(abandoned, func(g bson.RawValue) bool { return number(g.Document(), "generation") == generation })
+	array, _ := withID(w.state("projections"), projection).Lookup("garbage").ArrayOK()
+	garbage, _ := array.Values()
+	return slices.ContainsFunc(garbage, func(g bson.RawValue) bool { return number(g.Document(), "generation") == generation })
 }
 
 func checkVerify(ctx context.Context, o *outcome) ([]string, error) {
@@ -418,8 +418,7 @@ func checkChanged(ctx context.Context, o *outcome) ([]string, error) {
 	if at < 0 {
 		return nil, nil
 	}
-	name := o.world.named(projection)
-	collection := o.world.stores.client.Database(modelsDatabase).Collection(text(withID(o.world.state("projections"), name), "live", "collection"))
+	collection := o.world.stores.client.Database(modelsDatabase).Collection(o.world.live(projection))
 	change := func(n int64) {
 		until(ctx, func() error {
 			_, err := collection.UpdateByID(ctx, model.Lookup("_id"), bson.D{{Key: "$inc", Value: bson.D{{Key: elements[at].Key(), Value: n}}}})
@@ -430,7 +429,7 @@ func checkChanged(ctx context.Context, o *outcome) ([]string, error) {
 	found := o.world.command(ctx, virtual.Projector, "verify", "--grace", "5s")
 	change(-1)
 	if id := text(model, "_id"); found == nil || !strings.Contains(found.Error(), id) {
-		return []string{fmt.Sprintf("%s of %s in %s was changed by hand, and verify says: %v", elements[at].Key(), id, name, found)}, nil
+		return []string{fmt.Sprintf("%s of %s in %s was changed by hand, and verify says: %v", elements[at].Key(), id, projection, found)}, nil
 	}
 	return nil, nil
 }

@@ -169,11 +169,16 @@ func (w *World) checkpoint() (found checkpoint) {
 	return found
 }
 
+// live returns the name of the collection of a projection's live generation.
+func (w *World) live(projection string) string {
+	name := w.named(projection)
+	return cmp.Or(text(withID(w.state("projections"), name), "live", "collection"), name)
+}
+
 // models returns the read models of a projection that a majority has, from the collection of
 // the live generation. Documents of an application are left out.
 func (w *World) models(projection string) []bson.Raw {
-	name := w.named(projection)
-	documents := w.stores.Documents(modelsDatabase, cmp.Or(text(withID(w.state("projections"), name), "live", "collection"), name))
+	documents := w.stores.Documents(modelsDatabase, w.live(projection))
 	return slices.DeleteFunc(documents, func(d bson.Raw) bool { return text(d, "by") == intruder && d.Lookup("lastGeneration").Type == 0 })
 }
 
