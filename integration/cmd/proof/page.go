@@ -16,7 +16,7 @@ import (
 
 const head = `# The record
 
-This page is made by ` + "`make proof`" + `. It says what the [random histories](simulation.md) of this project have shown, run by run, which of the known mutations they find, and which defects were found by what. Everything in it comes from [files](../integration/simulation/record) to which each run adds a line; typed by hand were only what is said about each defect, about each failed history, and why histories are blind to a mutation.
+This page is made by ` + "`make proof`" + `. It says what the [random histories](simulation.md) of this project have shown, run by run, which of the known mutations they find, and which defects were found by what. Everything in it comes from [files](../integration/simulation/record) to which each run adds a line; people have typed only what is said about each defect, why histories failed, and why they are blind to a mutation.
 
 ` + "```console" + `
 $ make proof SEEDS=1..300        # or FOR=8h: adds a run, and writes this page again
@@ -151,7 +151,7 @@ func score(b *strings.Builder, trials []record.Mutation) {
 		tried[m.Name] = m
 	}
 	b.WriteString("## Mutations\n\n")
-	var trialed, byHistories, byTests int
+	var all, byHistories, byTests int
 	var lines [][]string
 	for _, m := range mutations.Table {
 		by, last := "histories", "not on record"
@@ -160,7 +160,7 @@ func score(b *strings.Builder, trials []record.Mutation) {
 			by = fmt.Sprintf("`%s` in %s: %s", test, folder, m.Blind)
 		}
 		if trial, ok := tried[m.Name]; ok {
-			trialed++
+			all++
 			result := "not found"
 			switch {
 			case trial.Test != "":
@@ -177,7 +177,7 @@ func score(b *strings.Builder, trials []record.Mutation) {
 		}
 		lines = append(lines, []string{m.Name, by, last})
 	}
-	fmt.Fprintf(b, "Each is a defect that `make mutations` puts into the services. There are %d, and %d were tried: histories have found %d of them, and a test %d. A trial begins with the seed that found the defect before, and goes on with seeds 1 to 40.\n\n", len(mutations.Table), trialed, byHistories, byTests)
+	fmt.Fprintf(b, "Each is a defect that `make mutations` puts into the services. There are %d, and %d were tried: histories have found %d of them, and a test %d. A trial begins with the seed that found the defect before, and goes on with seeds 1 to 40.\n\n", len(mutations.Table), all, byHistories, byTests)
 	table(b, []string{"defect", "expected of", "last tried"}, lines)
 }
 

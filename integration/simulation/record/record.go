@@ -32,7 +32,7 @@ type Run struct {
 	First  uint64   `json:"first"`
 	Last   uint64   `json:"last"`
 	Failed []uint64 `json:"failed,omitempty"`
-	// Explained says why they did. It is typed by hand.
+	// Explained says why these histories failed. People type it.
 	Explained string `json:"explained,omitempty"`
 	Tally
 	// Took is the time of the clock.

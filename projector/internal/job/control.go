@@ -87,7 +87,7 @@ func (s *Store) list(ctx context.Context, f Filter) ([]Job, error) {
 	return found, unread
 }
 
-// Cancel cancels a job permanently. Cancelling twice changes nothing.
+// Cancel cancels a job. Cancelling twice changes nothing.
 func (s *Store) Cancel(ctx context.Context, id, reason string) (Job, error) {
 	for {
 		j, err := s.find(ctx, id)

@@ -17,7 +17,7 @@ import (
 type jobsCommands struct {
 	List   jobsListCommand   `cmd:"" help:"List jobs, the newest first."`
 	Show   jobsShowCommand   `cmd:"" help:"Show everything about one job."`
-	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job permanently. A rebuild whose job is cancelled fails, and the live read model stays."`
+	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job. A rebuild whose job is cancelled fails, and the live read model stays."`
 }
 
 type jobsListCommand struct {
