@@ -105,7 +105,7 @@ func parkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 		step{"projector parked retry", 1, "retry 3 parked aggregates (3 in counts by reason expression) … repeat it with --yes"},
 		step{"projector parked retry --aggregate=a --yes --wait=1m", 1, "0 resumed, 1 parked again, 0 pending\n"},
 		step{"projector parked discard --aggregate=b --yes", 2, ""},
-		step{"projector parked discard --aggregate=b --yes --why=test", 0, ""},
+		step{"projector parked discard --aggregate=b --yes --why=test --who=eve", 0, ""},
 	)
 	for _, flags := range []string{"--older-than=1h", "--reason=missing", "--aggregate=z"} {
 		if found := s.projectorList("parked", "list", flags); len(found) > 0 {
@@ -149,7 +149,7 @@ func parkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 	if got, want := strings.Join(changes, "\n"), `ada parked retry done <nil> map[retried:1]
 ada parked retry done corrected map[retried:1]
 ada parked retry done corrected map[retried:1]
-ada parked discard done test map[discarded:1]
+eve parked discard done test map[discarded:1]
 ada parked retry done <nil> map[retried:1]`; got != want {
 		t.Errorf("the audit has\n%s\nwant\n%s", got, want)
 	}
