@@ -28,7 +28,8 @@ func All[T any](ctx context.Context, of interface{ Name() string }) func(*mongo.
 		unreadable := &UnreadableError{Collection: of.Name()}
 		for cursor.Next(ctx) {
 			var record T
-			if err := cursor.Decode(&record); err != nil {
+			// cursor.Decode would allocate a buffer of 4 KiB for each record (mongo-driver 2.9.3).
+			if err := bson.Unmarshal(cursor.Current, &record); err != nil {
 				unreadable.Add(slices.Clone(cursor.Current), err)
 				continue
 			}
