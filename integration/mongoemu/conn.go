@@ -14,7 +14,7 @@ import (
 
 const (
 	// readBuffer is the size of a connection's read buffer in bytes.
-	readBuffer = 64 << 10
+	readBuffer = 4 << 10
 	// largeReply is the size in bytes from which on a reply is not copied to send it in one
 	// piece.
 	largeReply = 16 << 10

@@ -2,6 +2,7 @@ package bsonraw
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,6 +30,9 @@ func NewBuilder(n int) *Builder {
 	b := &Builder{buf: make([]byte, 0, n)}
 	return b.open()
 }
+
+// Grow makes room for n more bytes.
+func (b *Builder) Grow(n int) { b.buf = slices.Grow(b.buf, n) }
 
 func (b *Builder) open() *Builder {
 	b.starts = append(b.starts, len(b.buf))

@@ -291,6 +291,13 @@ func nonNegative(r *Request, field string, v bsonraw.Value) (int64, error) {
 // batch writes documents as a cursor's firstBatch or nextBatch.
 func (c *cursor) batch(b *bsonraw.Builder, name string, docs [][]byte) error {
 	b.StartArray(name)
+	if c.projection == nil {
+		size := 0
+		for _, d := range docs {
+			size += len(d) + 8 // with its type and its index
+		}
+		b.Grow(size)
+	}
 	for i, d := range docs {
 		if c.projection != nil {
 			var err error
