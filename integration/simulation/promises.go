@@ -391,7 +391,12 @@ func (w *World) abandoned(projection string, generation int64) bool {
 	return slices.ContainsFunc(garbage, func(g bson.RawValue) bool { return number(g.Document(), "generation") == generation })
 }
 
+// checkVerify lets verify look. Once nothing is left to do, it need not look twice, unless another
+// pipeline has worked since.
 func checkVerify(ctx context.Context, o *outcome) ([]string, error) {
+	if o.idle && len(o.world.pipelines) == 1 {
+		return nil, nil
+	}
 	var findings []string
 	if err := o.world.command(ctx, virtual.Projector, "verify", "--grace", "5s"); err != nil {
 		findings = append(findings, err.Error())
