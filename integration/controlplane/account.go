@@ -82,9 +82,9 @@ func (c *ControlPlane) Client(account Account) *rest.Config {
 }
 
 // WriteKubeconfig writes a kubeconfig with which a process acts as that account, in its
-// namespace. url is the API server's or a [Proxy]'s.
-func (c *ControlPlane) WriteKubeconfig(path, url string, account Account) error {
-	return c.writeKubeconfig(path, url, account.Namespace, &clientcmdapi.AuthInfo{Token: account.Token})
+// namespace.
+func (c *ControlPlane) WriteKubeconfig(path string, account Account) error {
+	return c.writeKubeconfig(path, account.Namespace, &clientcmdapi.AuthInfo{Token: account.Token})
 }
 
 // Component is the identity of a program of the cluster, as files.
@@ -120,14 +120,14 @@ func (c *ControlPlane) componentKubeconfig(name string) (string, error) {
 // kubeconfigFile writes <name>.kubeconfig for the owner of a certificate.
 func (c *ControlPlane) kubeconfigFile(name string, client pair) (string, error) {
 	path := filepath.Join(c.opts.Dir, name+".kubeconfig")
-	return path, c.writeKubeconfig(path, c.URL(), metav1.NamespaceDefault,
+	return path, c.writeKubeconfig(path, metav1.NamespaceDefault,
 		&clientcmdapi.AuthInfo{ClientCertificate: client.certificate, ClientKey: client.key})
 }
 
-func (c *ControlPlane) writeKubeconfig(path, url, namespace string, user *clientcmdapi.AuthInfo) error {
+func (c *ControlPlane) writeKubeconfig(path, namespace string, user *clientcmdapi.AuthInfo) error {
 	const name = "penstock"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthority: c.cluster.path()}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.URL(), CertificateAuthority: c.cluster.path()}
 	config.AuthInfos[name] = user
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: namespace}
 	config.CurrentContext = name

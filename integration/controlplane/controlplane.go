@@ -112,9 +112,6 @@ func (c *ControlPlane) prepare() error {
 // URL returns the URL of the API server.
 func (c *ControlPlane) URL() string { return "https://" + c.address }
 
-// Address returns the host and port in [ControlPlane.URL].
-func (c *ControlPlane) Address() string { return c.address }
-
 // Admin returns the configuration of a client with all rights and without a rate limit.
 func (c *ControlPlane) Admin() *rest.Config { return rest.CopyConfig(c.client) }
 

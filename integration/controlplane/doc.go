@@ -4,11 +4,10 @@
 //	cp, err := controlplane.Start(ctx, controlplane.Options{Tools: tools, Dir: dir})
 //	…
 //	account, err := cp.ServiceAccount(ctx, "penstock", "publisher", rules)
-//	err = cp.WriteKubeconfig(path, cp.URL(), account)
+//	err = cp.WriteKubeconfig(path, account)
 //
 // `make kube-tools` builds the binaries from their Go modules. [ControlPlane.Command] runs
-// helm and kubectl. [Proxy] disconnects a single client; signals to
-// [ControlPlane.APIServer] affect all clients.
+// helm and kubectl. Signals to [ControlPlane.APIServer] affect all clients.
 //
 // The control plane is for tests only: etcd does not sync to disk, and every user who can
 // read Dir is its administrator.

@@ -7,8 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
-
-	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
 // thaw is how long a leader that was frozen may still have messages accepted after it
@@ -138,46 +136,6 @@ func TestLongOutageOfTheAPIServer(t *testing.T) {
 			}
 			if running := len(s.Running()); running != publishers+1 {
 				t.Errorf("%d processes run, not %d", running, publishers+1)
-			}
-			_, late := s.invariants()
-			s.neverLate(late)
-		})
-	}
-}
-
-// A leader that alone is disconnected from the API server stops before another one begins.
-func TestLeaderCutOff(t *testing.T) {
-	t.Parallel()
-	for name, cut := range map[string]func(*controlplane.Proxy){
-		"silently": (*controlplane.Proxy).Cut,
-		"refused":  (*controlplane.Proxy).Refuse,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScenario(t, short)
-			row := suite.results.of("leader cut off from the API server, "+name, s.lease)
-			first := s.awaitTermAfter(0)
-			proxy := s.proxies[first.leader.Name]
-			started := time.Now()
-			cut(proxy)
-			second := s.awaitTermAfter(first.epoch)
-			row.add(second.first.Sub(started))
-			s.checkTrust(first, started)
-			proxy.Heal()
-			s.await("the end of the first term", func() bool { return s.ended(first.leader.Name) == 1 })
-
-			// It is a candidate again: it leads when the others are stopped.
-			for n := range publishers {
-				if name := publisher(n); name != first.leader.Name && name != second.leader.Name {
-					standby := s.process(name)
-					must(t, standby.Signal(syscall.SIGTERM))
-					s.exits(standby)
-				}
-			}
-			must(t, second.leader.Signal(syscall.SIGTERM))
-			third := s.awaitTermAfter(second.epoch)
-			if third.leader.Name != first.leader.Name {
-				t.Errorf("%s leads, not %s, which alone is left", third.leader.Name, first.leader.Name)
 			}
 			_, late := s.invariants()
 			s.neverLate(late)

@@ -37,11 +37,9 @@ const (
 // scenario has one test's publishers, over stand-ins and in a namespace of its own.
 type scenario struct {
 	*harness.Pipeline
-	t       *testing.T
-	control *controlplane.ControlPlane
-	account controlplane.Account
-	// proxies connect each publisher, by its name, with the API server.
-	proxies  map[string]*controlplane.Proxy
+	t        *testing.T
+	control  *controlplane.ControlPlane
+	account  controlplane.Account
 	lease    timing
 	backend  *harness.Embedded
 	workload *workload.Workload
@@ -79,8 +77,7 @@ func newScenarioOn(t *testing.T, lease timing, control func() (*controlplane.Con
 	}
 	must(t, err)
 	s := &scenario{
-		t: t, control: cp, lease: lease, proxies: make(map[string]*controlplane.Proxy),
-		workload: shop.New(maxEvents, 1),
+		t: t, control: cp, lease: lease, workload: shop.New(maxEvents, 1),
 	}
 	s.backend, err = harness.StartEmbedded(harness.EmbeddedOptions{Record: 2 * maxEvents})
 	must(t, err)
@@ -117,8 +114,8 @@ func (s *scenario) openStore() {
 	must(s.t, err)
 }
 
-// openPipeline gives each publisher its own proxy to the API server. They share one service
-// account, like the pods of a StatefulSet.
+// openPipeline prepares the publishers. They share one service account, like the pods of a
+// StatefulSet.
 func (s *scenario) openPipeline() {
 	s.t.Helper()
 	binaries, err := services()
@@ -127,23 +124,11 @@ func (s *scenario) openPipeline() {
 	s.account, err = s.control.ServiceAccount(s.t.Context(), namespace, leaseName, rules(s.t, s.control)...)
 	must(s.t, err)
 	dir := s.t.TempDir()
-	env := make(map[string][]string)
-	for n := range publishers {
-		name := publisher(n)
-		proxy, err := controlplane.NewProxy(s.control.Address())
-		must(s.t, err)
-		s.t.Cleanup(func() { _ = proxy.Close() })
-		s.proxies[name] = proxy
-		kubeconfig := filepath.Join(dir, name+".kubeconfig")
-		must(s.t, s.control.WriteKubeconfig(kubeconfig, "https://"+proxy.Address(), s.account))
-		env[name] = []string{"KUBECONFIG=" + kubeconfig}
-	}
-	// The commands of an operator need no proxy.
-	operator := filepath.Join(dir, "operator.kubeconfig")
-	must(s.t, s.control.WriteKubeconfig(operator, s.control.URL(), s.account))
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	must(s.t, s.control.WriteKubeconfig(kubeconfig, s.account))
 	s.Pipeline, err = harness.NewPipeline(s.backend, harness.PipelineOptions{
-		Programs: binaries, Dir: dir, Projections: s.workload.Projections, ProcessEnv: env,
-		PublisherEnv: append(s.lease.env(), "PENSTOCK_ELECTION=kubernetes", "PENSTOCK_LEASE_NAME="+leaseName, "KUBECONFIG="+operator),
+		Programs: binaries, Dir: dir, Projections: s.workload.Projections,
+		PublisherEnv: append(s.lease.env(), "PENSTOCK_ELECTION=kubernetes", "PENSTOCK_LEASE_NAME="+leaseName, "KUBECONFIG="+kubeconfig),
 	})
 	must(s.t, err)
 }
