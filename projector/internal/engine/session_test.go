@@ -171,29 +171,6 @@ func TestSessionKeepsNoStatesOfAReplacedTarget(t *testing.T) {
 	}
 }
 
-// TestRepeatedEventAfterATargetWasReplaced checks that nothing of the state that a session has
-// of the former target is used. Parts of views are always guarded, so a wrong one is not loaded.
-func TestRepeatedEventAfterATargetWasReplaced(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, `
-views:
-  - name: p
-    collection: c
-    from:
-      - aggregateType: Account
-        key: aggregateId
-        on:
-          Added: {inc: {n: payload.n}}
-        totals: {sum: {sum: part.n}}
-`)
-	s := b.Session(1 << 20)
-	first := added(1)
-	first.AggregateType = "Account"
-	done(t, s, first)
-	replaceTargets(t, b)
-	done(t, s, first)
-}
-
 // TestStaleStatesChangeNothing checks that stale states in sessions do not make read
 // models wrong. Two sessions share one aggregate, manual edits falsify its document,
 // repairs replace it at its watermark, and targets are replaced in between. After a
