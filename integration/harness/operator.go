@@ -17,10 +17,8 @@ type ProjectionState struct {
 		Generation int64 `json:"generation"`
 	} `json:"live"`
 	Building *struct {
-		Generation int64    `json:"generation"`
-		State      string   `json:"state"`
-		Reason     string   `json:"reason"`
-		Jobs       []string `json:"jobs"`
+		Generation int64  `json:"generation"`
+		Reason     string `json:"reason"`
 	} `json:"building"`
 }
 
@@ -30,14 +28,6 @@ func (p ProjectionState) LiveGeneration() int64 {
 		return 0
 	}
 	return p.Live.Generation
-}
-
-// JobState is a job as `projector jobs list` shows it.
-type JobState struct {
-	Kind       string           `json:"kind"`
-	Generation int64            `json:"generation"`
-	Total      int64            `json:"total"`
-	Counts     map[string]int64 `json:"counts"`
 }
 
 // Verified is the result of `projector verify` for one projection.
@@ -79,11 +69,6 @@ func (f Finding) String() string {
 // Projections runs the projector's command that lists the projections.
 func (p *Pipeline) Projections(ctx context.Context) ([]ProjectionState, error) {
 	return list[ProjectionState](ctx, p, "projections", "list")
-}
-
-// Jobs runs the projector's command that lists the jobs, the newest first.
-func (p *Pipeline) Jobs(ctx context.Context, flags ...string) ([]JobState, error) {
-	return list[JobState](ctx, p, append([]string{"jobs", "list"}, flags...)...)
 }
 
 // Verify runs the projector's command that compares read models with the fold of their

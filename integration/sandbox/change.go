@@ -131,28 +131,21 @@ func (r *run) promote(ctx context.Context, results []RebuildResult) error {
 		}
 		r.opts.View.Note("replaced " + process.Name)
 	}
-	var last []RebuildStatus
-	since := time.Now()
 	return proc.Await(ctx, operatorPoll, "the new generations", func() (bool, error) {
 		states, err := r.look(ctx, results)
 		if err != nil {
 			return false, err
-		}
-		if !slices.Equal(states, last) {
-			last, since = states, time.Now()
-		} else if time.Since(since) > stallTimeout {
-			return false, fmt.Errorf("await the new generations: no progress for %s", stallTimeout)
 		}
 		live := true
 		for i, state := range states {
 			result := &results[i]
 			switch {
 			case state.State == "failed":
-				return false, fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Reason)
-			case state.Live <= generationBefore || state.Building != 0:
+				return false, fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Building.Reason)
+			case state.LiveGeneration() <= generationBefore || state.Building != nil:
 				live = false
 			case result.Generation == 0:
-				result.Generation, result.Took = state.Live, time.Since(begun)
+				result.Generation, result.Took = state.LiveGeneration(), time.Since(begun)
 				r.opts.View.Note(fmt.Sprintf("generation %d of %s is live, %s after the new file", result.Generation, result.Projection, result.Took.Round(100*time.Millisecond)))
 			}
 		}
@@ -181,7 +174,7 @@ func (r *run) replace(ctx context.Context, process *harness.Process) error {
 	return nil
 }
 
-// look reads the states of the rebuilds by the projector's commands, and shows them.
+// look reads the states of the rebuilds by the projector's command, and shows them.
 func (r *run) look(ctx context.Context, results []RebuildResult) ([]RebuildStatus, error) {
 	projections, err := r.pipeline.Projections(ctx)
 	if err != nil {
@@ -189,36 +182,14 @@ func (r *run) look(ctx context.Context, results []RebuildResult) ([]RebuildStatu
 	}
 	statuses := make([]RebuildStatus, len(results))
 	for i := range results {
-		jobs, err := r.pipeline.Jobs(ctx, "--projection="+results[i].Projection)
-		if err != nil {
-			return nil, err
+		at := slices.IndexFunc(projections, func(p harness.ProjectionState) bool { return p.Name == results[i].Projection })
+		if at < 0 {
+			return nil, fmt.Errorf("rebuild %s: the catalog does not have it", results[i].Projection)
 		}
-		statuses[i] = rebuildStatus(results[i].Projection, projections, jobs)
+		statuses[i].ProjectionState = projections[at]
 	}
 	r.monitor.setRebuilds(statuses)
 	return statuses, nil
-}
-
-// rebuildStatus returns the state of a projection from the output of the commands.
-func rebuildStatus(projection string, projections []harness.ProjectionState, jobs []harness.JobState) RebuildStatus {
-	status := RebuildStatus{Projection: projection}
-	for _, p := range projections {
-		if p.Name != projection {
-			continue
-		}
-		status.State, status.Live = p.State, p.LiveGeneration()
-		if b := p.Building; b != nil {
-			status.Building, status.Reason = b.Generation, b.Reason
-		}
-	}
-	for _, j := range jobs {
-		if j.Generation > generationBefore && j.Generation == max(status.Live, status.Building) {
-			// The newest job is the running one.
-			status.Job, status.Done, status.Total = j.Kind, j.Counts["events"], j.Total
-			break
-		}
-	}
-	return status
 }
 
 // falsify changes a read model whose aggregate has no more events, so that only a repair

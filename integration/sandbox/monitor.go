@@ -124,7 +124,7 @@ func (m *monitor) status() Status {
 		DuplicatesDropped: dropped,
 	}
 	for _, rebuild := range m.rebuilds {
-		rebuild.Reads = m.readers[rebuild.Projection].Reads()
+		rebuild.Reads = m.readers[rebuild.Name].Reads()
 		s.Rebuilds = append(s.Rebuilds, rebuild)
 	}
 	for _, n := range m.sessions {

@@ -50,19 +50,11 @@ func statusPage(process *harness.Process) string {
 	return fmt.Sprintf("status page of %s: http://%s/status", process.Name, process.Admin)
 }
 
-// RebuildStatus is the state of a rebuild according to the projector's commands, and the
+// RebuildStatus is the state of a rebuild according to the projector's command, and the
 // results of a reader of the collection so far.
 type RebuildStatus struct {
-	Projection string
-	// Live and Building are the numbers of the generations; 0 for none.
-	Live, Building int64
-	// State is live, or the state of the building generation. Reason is why it waits.
-	State, Reason string
-	// Job is the kind of the newest job of the new generation, empty for none. Done counts
-	// its events so far, Total is the approximate number of all.
-	Job         string
-	Done, Total int64
-	Reads       verify.Reads
+	harness.ProjectionState
+	Reads verify.Reads
 }
 
 // Lag counts the events that are stored and not yet projected.

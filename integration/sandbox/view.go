@@ -43,11 +43,11 @@ func (v *View) Show(s Status) {
 		return
 	}
 	for _, r := range s.Rebuilds {
-		fmt.Fprintf(v.out, "        %s generation=%d state=%q", r.Projection, max(r.Live, r.Building), r.State)
-		if r.Job != "" {
-			fmt.Fprintf(v.out, " job=%s events=%d/%d", r.Job, r.Done, r.Total)
+		generation := r.LiveGeneration()
+		if r.Building != nil {
+			generation = r.Building.Generation
 		}
-		fmt.Fprintf(v.out, " reads=%d empty=%d mixed=%d\n", r.Reads.Total, r.Reads.Empty, r.Reads.Mixed)
+		fmt.Fprintf(v.out, "        %s generation=%d state=%q reads=%d empty=%d mixed=%d\n", r.Name, generation, r.State, r.Reads.Total, r.Reads.Empty, r.Reads.Mixed)
 	}
 }
 
