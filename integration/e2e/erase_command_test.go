@@ -1,16 +1,9 @@
 package e2e_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"io"
-	"maps"
-	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -140,116 +133,4 @@ func (s *scenario) findNothing(texts ...string) {
 			}
 		}
 	}
-}
-
-// permitsProjections are a read model and a view of the permits of a town.
-const permitsProjections = `
-projections:
-  - name: permits
-    collection: permits
-    on:
-      Confirmation of receipt: {set: {case: payload.case}}
-views:
-  - name: departments
-    collection: departments
-    from:
-      - aggregateType: Permit
-        key: state.department
-        on:
-          Confirmation of receipt: {set: {department: "payload.case == null ? 'none' : payload.case.department", from: "payload.case == null ? null : payload.case.startdate"}}
-        totals:
-          permits: {count: true}
-          first: {min: part.from}
-`
-
-// permitsFile has the events of the permits, if the machine has them.
-const permitsFile = "../../../shared/data/permits.ndjson.gz"
-
-// TestPermitsAreErased erases two of the real permits of a town, one by a mask and one after its
-// events were deleted. No collection has a value of them afterwards.
-func TestPermitsAreErased(t *testing.T) {
-	if _, err := os.Stat(permitsFile); err != nil {
-		t.Skip("the events of the permits are not on this machine: ", err)
-	}
-	scene(t, permitsAreErased)
-}
-
-func permitsAreErased(t *testing.T) {
-	t.Helper()
-	all, events := permits(t)
-	w := &workload.Workload{Projections: []byte(permitsProjections), Collections: []string{"permits", "departments"}}
-	s := newScenarioOn(t, w, harness.TopicOptions{})
-	s.start(1, 1)
-	cases := int64(0)
-	of := map[string]string{} // the case of each time of beginning that occurs once
-	for _, ev := range events {
-		if ev.EventID > 1 {
-			continue
-		}
-		cases++
-		var payload struct {
-			Case struct{ StartDate string }
-		}
-		text, err := bson.Marshal(ev.Payload)
-		if err == nil {
-			err = bson.Unmarshal(text, &payload)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if at := payload.Case.StartDate; bytes.Count(all, []byte(at)) == 1 {
-			of[at] = ev.AggregateID
-		}
-	}
-	chosen := slices.Sorted(maps.Keys(of))
-	s.insert(events...)
-	count := func(n int64) func() bool {
-		return func() bool {
-			backlog, err := s.backend.Backlog()
-			found, e := s.models.Collection("permits").CountDocuments(t.Context(), bson.D{})
-			return err == nil && e == nil && backlog.Active == 0 && found == n
-		}
-	}
-	s.await("the read models", count(cases))
-	masked, deleted := chosen[0], chosen[len(chosen)-1]
-	s.erase(0, "nothing is left", "--aggregate="+of[masked], "--mask=payload.case", "--value="+masked, "--why=request 17", "--yes")
-	if _, err := s.events.DeleteMany(t.Context(), bson.D{{Key: "aggregateId", Value: of[deleted]}}); err != nil {
-		t.Fatal(err)
-	}
-	s.erase(0, "nothing is left", "--aggregate="+of[deleted], "--value="+deleted, "--why=request 18", "--yes")
-	s.await("the read models after the erasures", count(cases-1))
-	s.findNothing(masked, deleted)
-	s.steps(step{"projector verify --grace=5s", 0, "every read model equals the fold of its events"})
-}
-
-// permits reads the events of the permits, as text and decoded.
-func permits(t *testing.T) (all []byte, events []workload.Event) {
-	t.Helper()
-	file, err := os.Open(permitsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	text, err := gzip.NewReader(file)
-	if err == nil {
-		all, err = io.ReadAll(text)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(all) {
-		var ev struct {
-			workload.Event `bson:",inline"`
-			At             string `bson:"timestamp"`
-		}
-		err := bson.UnmarshalExtJSON(line, false, &ev)
-		if err == nil {
-			ev.Timestamp, err = time.Parse(time.RFC3339, ev.At)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		events = append(events, ev.Event)
-	}
-	return all, events
 }
