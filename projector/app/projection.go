@@ -22,19 +22,6 @@ type State = projection.State
 // NewProjection makes a projection from a Go function.
 func NewProjection(d Declaration) (*Projection, error) { return projection.New(d) }
 
-// ViewDeclaration describes a view in Go: documents that are made of parts of several
-// aggregates.
-type ViewDeclaration = projection.ViewDeclaration
-
-// ViewSource describes the parts of the aggregates of one type in a view.
-type ViewSource = projection.ViewSource
-
-// Contribution is what a part contributes to a document of a view.
-type Contribution = projection.Contribution
-
-// NewView makes a view from Go functions.
-func NewView(d ViewDeclaration) (*Projection, error) { return projection.NewView(d) }
-
 // Typed makes a [Func] from a function on a struct. It uses the driver's codecs, so it is
 // more convenient and slower. state is nil if there is no document. A nil result deletes
 // the document. T must hold no maps, because their order is random.

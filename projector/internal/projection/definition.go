@@ -146,11 +146,10 @@ func yamlNode(v any) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(v)}
 }
 
-// defineGo is the definition of a projection or a view in Go: what both have, and more.
-func (p *Projection) defineGo(more map[string]any) string {
+// defineGo is the definition of a projection in Go.
+func (p *Projection) defineGo(d Declaration) string {
 	definition := p.defineBoth()
-	definition["go"] = true
-	maps.Copy(definition, more)
+	definition["go"], definition["aggregateType"], definition["deletes"], definition["version"] = true, d.AggregateType, d.Deletes, d.Version
 	return canonicalJSON(definition)
 }
 

@@ -153,7 +153,7 @@ func (p *Projection) foldFunc(ctx context.Context, f *Fold, events []*Event, roo
 			continue
 		}
 		var next State
-		if next, err = p.call(p.source(ev.AggregateType), state, ev.Event); err != nil {
+		if next, err = p.call(state, ev.Event); err != nil {
 			break
 		}
 		if next != nil && state == nil {
@@ -220,24 +220,19 @@ func panicked(err *error) {
 	}
 }
 
-// call calls the function of a source and checks its result. The part of a view gets the list
-// of its documents.
-func (p *Projection) call(from *source, state State, ev *event.Event) (next State, err error) {
+// call calls the function of a projection in Go and checks its result.
+func (p *Projection) call(state State, ev *event.Event) (next State, err error) {
 	defer panicked(&err)
-	before := state
-	if p.view != nil && state != nil {
-		state = fold.WithoutDocuments(state)
-	}
 	given := *ev // a function that changes a field changes no watermark and no other projection
-	next, err = returned(func() (State, error) { return from.apply(state, &given) })
+	next, err = returned(func() (State, error) { return p.sources[0].apply(state, &given) })
 	if err != nil {
 		return nil, err
 	}
 	if same(state, next) {
-		return before, nil
+		return state, nil
 	}
 	if next == nil {
-		if !p.deletes && p.view == nil {
+		if !p.deletes {
 			return nil, errors.New("the state is gone, but the projection does not declare Deletes")
 		}
 		return nil, nil
@@ -255,12 +250,6 @@ func (p *Projection) call(from *source, state State, ev *event.Event) (next Stat
 		if err := checkCopy(value, 0); err != nil {
 			return nil, fmt.Errorf("the field %s of the state: %w", name, err)
 		}
-		if p.view != nil && (string(name) == model.FieldDocuments || from.contribution.fields && p.view.OwnField(string(name))) {
-			return nil, fmt.Errorf("the field %s of the part belongs to Penstock, or is one of the document's own: use another name", name)
-		}
 	}
-	if p.view == nil {
-		return next, nil
-	}
-	return p.contributed(from, next)
+	return next, nil
 }

@@ -27,16 +27,6 @@ func inCode(tb rapid.TB, d projection.Declaration) *projection.Projection {
 	return p
 }
 
-// viewInCode makes a view in Go.
-func viewInCode(tb rapid.TB, d projection.ViewDeclaration) *projection.Projection {
-	tb.Helper()
-	p, err := projection.NewView(d)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p
-}
-
 // TestFuncChangesNoEvent checks that a function that changes its event does not move the
 // watermark: later events are folded, and other projections see the event as it is.
 func TestFuncChangesNoEvent(t *testing.T) {
@@ -217,23 +207,10 @@ func TestTooDeepStateOfAFuncIsRejected(t *testing.T) {
 		p := inCode(t, projection.Declaration{Name: "go", Collection: "g", Apply: func(projection.State, *event.Event) (projection.State, error) {
 			return bson.Marshal(bson.D{{Key: "n", Value: nested(levels)}})
 		}})
-		view := viewInCode(t, projection.ViewDeclaration{Name: "v", Collection: "v", Sources: []projection.ViewSource{{
-			AggregateType: "T", As: "orders",
-			Apply: func(projection.State, *event.Event) (projection.State, error) {
-				return bson.Marshal(bson.D{{Key: "n", Value: 1}})
-			},
-			Contribute: func(projection.State) ([]projection.Contribution, error) {
-				return []projection.Contribution{{Key: "k", Element: nested(levels)}}, nil
-			},
-		}}})
-		ev := projectiontest.Event(1, "E", "{}")
-		ev.AggregateType = "T"
-		for name, p := range map[string]*projection.Projection{"state": p, "element of a view": view} {
-			f := p.Fold(nil, []*event.Event{ev})
-			switch {
-			case want == "" && f.Err != nil, want != "" && (f.Err == nil || f.Err.Reason != want || !strings.Contains(f.Err.Error(), "nests deeper than 90 levels")):
-				t.Errorf("%s with %d levels: %v, want the reason %q", name, levels, f.Err, want)
-			}
+		f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", "{}")})
+		switch {
+		case want == "" && f.Err != nil, want != "" && (f.Err == nil || f.Err.Reason != want || !strings.Contains(f.Err.Error(), "nests deeper than 90 levels")):
+			t.Errorf("a state with %d levels: %v, want the reason %q", levels, f.Err, want)
 		}
 	}
 }

@@ -105,9 +105,8 @@ type source struct {
 	compute       computedFields
 	// contribution is nil unless the projection is a view.
 	contribution *contribution
-	// apply is nil unless the projection is in Go, and contribute unless it is a view in Go.
-	apply      Func
-	contribute func(part State) ([]Contribution, error)
+	// apply is nil unless the projection is in Go.
+	apply Func
 }
 
 // source returns the source that an aggregate of the type is of; nil if there is none.
@@ -124,7 +123,7 @@ func (p *Projection) source(aggregateType string) *source {
 func New(d Declaration) (*Projection, error) {
 	var missing error
 	if d.Apply == nil {
-		missing = errNoApply
+		missing = errors.New("its function Apply is nil")
 	}
 	if err := errors.Join(checkName(d.Name), checkCollection(d.Collection), missing, checkVersion(d.Version)); err != nil {
 		return nil, fmt.Errorf("declare projection %q: %w", d.Name, err)
@@ -134,11 +133,9 @@ func New(d Declaration) (*Projection, error) {
 		sources:   []source{{aggregateType: d.AggregateType, apply: d.Apply}},
 		snapshots: slices.Sorted(slices.Values(d.Snapshots)),
 	}
-	p.definition = p.defineGo(map[string]any{"aggregateType": d.AggregateType, "deletes": d.Deletes, "version": d.Version})
+	p.definition = p.defineGo(d)
 	return p, nil
 }
-
-var errNoApply = errors.New("its function Apply is nil")
 
 // maxVersion bounds the version of a projection in Go.
 const maxVersion = 64
@@ -197,7 +194,7 @@ func CheckSet(projections []*Projection) error {
 	names, collections := map[string]bool{}, map[string]string{}
 	for _, p := range projections {
 		if p == nil {
-			problems = append(problems, errors.New("a projection in Go is nil: check the error of NewProjection or NewView"))
+			problems = append(problems, errors.New("a projection in Go is nil: check the error of NewProjection"))
 			continue
 		}
 		if names[p.name] {

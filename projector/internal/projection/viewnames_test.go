@@ -9,7 +9,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -33,29 +32,6 @@ views:
 		f := p.Fold(nil, []*event.Event{ev})
 		if says == "" && f.Err != nil || says != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), says)) {
 			t.Errorf("an element with the field %q: %v", name, f.Err)
-		}
-	}
-}
-
-// TestViewInGoRefusesFieldsOfItsOwn has parts with such fields.
-func TestViewInGoRefusesFieldsOfItsOwn(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"documents", "parts", "cents"} {
-		p := viewInCode(t, projection.ViewDeclaration{
-			Name: "v", Collection: "v", Totals: map[string]string{"cents": "sum"},
-			Sources: []projection.ViewSource{{
-				AggregateType: "A", Fields: true,
-				Apply: func(projection.State, *event.Event) (projection.State, error) {
-					return bson.Marshal(bson.D{{Key: name, Value: 1}})
-				},
-				Contribute: func(projection.State) ([]projection.Contribution, error) {
-					return []projection.Contribution{{Key: "k"}}, nil
-				},
-			}},
-		})
-		f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", bson.D{})})
-		if f.Err == nil || !strings.Contains(f.Err.Error(), "the field "+name+" of the part") {
-			t.Errorf("a part with the field %s: %v", name, f.Err)
 		}
 	}
 }

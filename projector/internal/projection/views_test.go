@@ -398,68 +398,6 @@ func TestViewDefinition(t *testing.T) {
 	}
 }
 
-// TestViewInGo declares a view in Go, and folds parts into its documents.
-func TestViewInGo(t *testing.T) {
-	t.Parallel()
-	type order struct {
-		Customer string `bson:"customer"`
-		Cents    int64  `bson:"cents"`
-	}
-	d := projection.ViewDeclaration{
-		Name: "customers", Collection: "customers", Version: "1",
-		Sources: []projection.ViewSource{{
-			AggregateType: "Order", As: "orders",
-			Apply: projection.Typed(func(o *order, ev *event.Event) (*order, error) {
-				if ev.EventType == "Gone" {
-					return nil, nil
-				}
-				next := &order{}
-				if o != nil {
-					*next = *o
-				}
-				var payload struct {
-					Customer string
-					Cents    int64
-				}
-				if err := ev.Payload.Unmarshal(&payload); err != nil {
-					return nil, err
-				}
-				next.Customer, next.Cents = payload.Customer, next.Cents+payload.Cents
-				return next, nil
-			}),
-			Contribute: func(part projection.State) ([]projection.Contribution, error) {
-				var o order
-				if err := bson.Unmarshal(part, &o); err != nil {
-					return nil, err
-				}
-				return []projection.Contribution{{Key: o.Customer, Totals: map[string]any{"cents": o.Cents, "orders count": true}}}, nil
-			},
-		}},
-		Totals: map[string]string{"cents": "sum", "orders count": "count"},
-	}
-	p := viewInCode(t, d)
-	l := newPipeline(p)
-	placed := func(id string, n int64, customer string, cents int64) *event.Event {
-		return viewEvent("Order", id, n, "Placed", bson.D{{Key: "customer", Value: customer}, {Key: "cents", Value: cents}})
-	}
-	l.merge(t, []model.PartChange{
-		l.fold(t, []*event.Event{placed("o-1", 1, "c-1", 5), placed("o-1", 2, "c-1", 2)}),
-		l.fold(t, []*event.Event{placed("o-2", 1, "c-1", 1)}),
-	})
-	want := `{"parts": {"$numberLong":"2"},"orders": {"o-1": {"cents": {"$numberLong":"7"},"customer": "c-1"},"o-2": {"cents": {"$numberLong":"1"},"customer": "c-1"}},"cents": {"$numberLong":"8"},"orders count": {"$numberLong":"2"}}`
-	if got := l.documents["c-1"].String(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	l.merge(t, []model.PartChange{l.fold(t, []*event.Event{placed("o-1", 3, "c-2", 0)}), l.fold(t, []*event.Event{viewEvent("Order", "o-2", 2, "Gone", bson.D{})})})
-	if l.documents["c-1"] != nil || l.documents["c-2"] == nil {
-		t.Errorf("the documents are %v", l.documents)
-	}
-	d.Totals["cents"] = "average"
-	if _, err := projection.NewView(d); err == nil {
-		t.Error("a total average is accepted")
-	}
-}
-
 // TestLeastOfValuesWithoutOrder has a document whose parts have a date and a text, one after the
 // other and together.
 func TestLeastOfValuesWithoutOrder(t *testing.T) {

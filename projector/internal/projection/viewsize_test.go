@@ -13,10 +13,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
-	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // quick is far more than linear work needs, and far less than quadratic work.
@@ -38,15 +37,7 @@ func inTime(t *testing.T) (end func()) {
 
 func setView(t *testing.T) model.View {
 	t.Helper()
-	p := viewInCode(t, projection.ViewDeclaration{
-		Name: "v", Collection: "v", Version: "1", Totals: map[string]string{"values": "set"},
-		Sources: []projection.ViewSource{{
-			AggregateType: "A",
-			Apply:         func(projection.State, *event.Event) (projection.State, error) { return nil, nil },
-			Contribute:    func(projection.State) ([]projection.Contribution, error) { return nil, nil },
-		}},
-	})
-	return p.View()
+	return totalsOf(t, "{values: {set: part.values}}").View()
 }
 
 // setPart is a part that adds values to the set of documents.
@@ -135,14 +126,12 @@ func TestLongKeysOfOnePartAreListedInTime(t *testing.T) {
 // TestFieldsOfManyPartsDoNotStayInMemory makes a document of parts that all give it the same
 // fields. The document has those of the first one only.
 func TestFieldsOfManyPartsDoNotStayInMemory(t *testing.T) {
-	p := viewInCode(t, projection.ViewDeclaration{
-		Name: "v", Collection: "v", Version: "1",
-		Sources: []projection.ViewSource{{
-			AggregateType: "A", Fields: true,
-			Apply:      func(projection.State, *event.Event) (projection.State, error) { return nil, nil },
-			Contribute: func(projection.State) ([]projection.Contribution, error) { return nil, nil },
-		}},
-	})
+	p := projectiontest.One(t, `
+views:
+  - name: v
+    collection: v
+    from: [{aggregateType: A, key: "'k'", keep: fields, on: {E: {set: {text: payload.text}}}}]
+`)
 	part := func(i int) model.Part {
 		raw := testkit.Raw(bson.D{
 			{Key: "text", Value: strings.Repeat(fmt.Sprint(i%10), 64<<10)}, {Key: "number", Value: int64(i)}, {Key: fmt.Sprint("own", i%7), Value: int64(i)},

@@ -38,11 +38,10 @@ func Layout(definition string) string {
 	type totals map[string]map[string]any
 	var layout struct {
 		From []struct {
-			AggregateType    string
-			As, Keep, Fields any
-			Totals           totals
+			AggregateType string
+			As, Keep      any
+			Totals        totals
 		}
-		Totals map[string]string // of a view in Go
 	}
 	if err := json.Unmarshal([]byte(definition), &layout); err != nil {
 		return definition
