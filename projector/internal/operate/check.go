@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
@@ -69,14 +68,7 @@ func (c *checkCommand) report(e *Environment, projections []*projection.Projecti
 	if len(c.Paths) > 0 {
 		text = "the projections are right: %d\n"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, text, len(projections))
-	for _, p := range projections {
-		if form := p.Form(); form != nil {
-			fmt.Fprintf(&b, "view %s:\n  %s\n", p.Name(), strings.Join(form, "\n  "))
-		}
-	}
-	return e.print("result", b.String())
+	return e.print("result", fmt.Sprintf(text, len(projections)))
 }
 
 // checkFiles checks files of projections and of tests. It prints errors on stderr and

@@ -161,7 +161,6 @@ func (r *viewReader) source(node *yaml.Node) {
 	r.view.sources, r.nodes = append(r.view.sources, s), append(r.nodes, node)
 	if len(r.problems) == before {
 		r.adviseOnReading(s.fields())
-		r.adviseOnSource(&s, keys, totals)
 	}
 }
 
