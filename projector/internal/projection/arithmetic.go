@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/decls"
 	"cel.dev/cel-go/common/env"
 	celop "cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/stdlib"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -22,10 +22,11 @@ import (
 // CEL's operators take two numbers of the same kind only. Which kind 10 is stored as
 // depends on the driver that wrote the event, so these replacements accept mixed kinds:
 //
-//	int with int or uint   gives int, an overflow is an error
-//	uint with uint         gives uint
+//	int with int           gives int, an overflow is an error
 //	any with a double      gives double
 //	any with a Decimal128  gives Decimal128, for + - * / and comparisons
+//
+// There is no uint: no value in BSON has this type, and an int holds every number of an event.
 //
 // The minus sign before a Decimal128 is negation.
 //
@@ -64,7 +65,7 @@ func standardLibrary() ([]cel.EnvOption, error) {
 		}
 		functions = append(functions, f)
 	}
-	excluded.ExcludeFunctions = append(excluded.ExcludeFunctions, env.NewFunction(celop.Negate))
+	excluded.ExcludeFunctions = append(excluded.ExcludeFunctions, env.NewFunction(celop.Negate), env.NewFunction(overloads.TypeConvertUint))
 	negation, err := declareAnew(celop.Negate, decls.SingletonUnaryBinding(negateValue), decls.Overload("penstock_negate_decimal128", []*types.Type{typeDecimal128}, typeDecimal128))
 	if err != nil {
 		return nil, fmt.Errorf("declare operator %s: %w", celop.Negate, err)
@@ -80,18 +81,13 @@ func (r replacement) declare() (*decls.FunctionDecl, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers := []*types.Type{types.IntType, types.UintType, types.DoubleType, typeDecimal128}
+	numbers := []*types.Type{types.IntType, types.DoubleType, typeDecimal128}
 	if r.whole {
-		numbers = numbers[:2]
+		numbers = numbers[:1]
 	}
 	for i, a := range numbers {
 		for j, b := range numbers {
-			// The later kind in the list is the common one, but for an int and a uint it
-			// is int.
-			t := numbers[max(i, j)]
-			if i != j && t == types.UintType {
-				t = types.IntType
-			}
+			t := numbers[max(i, j)] // the later kind in the list is the common one
 			if r.compares {
 				t = types.BoolType
 			}
@@ -240,32 +236,16 @@ func comparison(operator string, holds func(int) bool) func(a, b ref.Val) ref.Va
 func alignNumbers(a, b ref.Val) (x, y ref.Val, decimal bool) {
 	switch v := a.(type) {
 	case types.Int:
-		switch w := b.(type) {
-		case types.Double:
+		if _, ok := b.(types.Double); ok {
 			return types.Double(v), b, false
-		case types.Uint:
-			return a, intOf(w), false
 		}
 	case types.Double:
-		switch w := b.(type) {
-		case types.Int:
+		if w, ok := b.(types.Int); ok {
 			return a, types.Double(w), false
-		case types.Uint:
-			return a, types.Double(w), false
-		}
-	case types.Uint:
-		switch b.(type) {
-		case types.Double:
-			return types.Double(v), b, false
-		case types.Int:
-			return intOf(v), b, false
 		}
 	}
 	return a, b, (isDecimal(a) || isDecimal(b)) && isNumber(a) && isNumber(b)
 }
-
-// intOf converts a uint to an int, or returns an error value if it is too large.
-func intOf(v types.Uint) ref.Val { return v.ConvertToType(types.IntType) }
 
 func isDecimal(v ref.Val) bool {
 	o, ok := v.(opaque)
@@ -274,7 +254,7 @@ func isDecimal(v ref.Val) bool {
 
 func isNumber(v ref.Val) bool {
 	switch v.(type) {
-	case types.Int, types.Uint, types.Double:
+	case types.Int, types.Double:
 		return true
 	}
 	return isDecimal(v)
@@ -295,12 +275,6 @@ func numberIn(v ref.Val) fold.Number {
 	switch v := v.(type) {
 	case types.Int:
 		return fold.Number{Int: int64(v)}
-	case types.Uint:
-		if v <= math.MaxInt64 {
-			return fold.Number{Int: int64(v)}
-		}
-		d, _ := bson.ParseDecimal128(strconv.FormatUint(uint64(v), 10))
-		return fold.Number{Kind: fold.DecimalNumber, Decimal128: d}
 	case types.Double:
 		return fold.Number{Kind: fold.DoubleNumber, Double: float64(v)}
 	case opaque:

@@ -64,7 +64,6 @@ var attacks = []attack{
 	{"bytes", "payload.numbers.map(x, bytes(payload.huge)).size()", false},
 	{"bool", "bool(payload.huge)", false},
 	{"int", "int(payload.digits)", false},
-	{"uint", "uint(payload.digits)", false},
 	{"double", "payload.numbers.map(x, double(payload.digits)).size()", false},
 	{"timestamp", "timestamp(payload.huge)", false},
 	{"duration", "string(duration(payload.huge))", false},

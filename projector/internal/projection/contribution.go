@@ -204,7 +204,7 @@ func documentKey(v ref.Val) (string, error) {
 			return "", fmt.Errorf("the key: %s", aboutOlderUUIDs)
 		}
 		name = fold.TypeName(v.raw)
-	case types.Int, types.Uint, types.Double:
+	case types.Int, types.Double:
 		if key, err := keyName(v); err == nil {
 			return key, nil
 		}

@@ -3,7 +3,6 @@ package projection
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -23,7 +22,7 @@ const maxDepth = 90
 
 // encodeValue encodes the result of an expression as BSON:
 //
-//   - int and uint become int64; a uint that is too large is an error;
+//   - int becomes int64;
 //   - double, string, bool and null become the BSON types of the same names;
 //   - timestamp becomes a date, cut to the millisecond;
 //   - bytes become binary of subtype 0;
@@ -128,11 +127,6 @@ func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []b
 		}
 		return bson.TypeString, bsoncore.AppendString(dst, string(v)), nil
 	case types.Int:
-		return bson.TypeInt64, bsoncore.AppendInt64(dst, int64(v)), nil
-	case types.Uint:
-		if v > math.MaxInt64 {
-			return 0, dst, fmt.Errorf("%d exceeds a 64-bit integer", uint64(v))
-		}
 		return bson.TypeInt64, bsoncore.AppendInt64(dst, int64(v)), nil
 	case types.Double:
 		return bson.TypeDouble, bsoncore.AppendDouble(dst, float64(v)), nil

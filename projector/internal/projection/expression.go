@@ -123,15 +123,15 @@ func checkResult(t *cel.Type, want resultKind) error {
 	case boolValue:
 		fits, says = is(types.BoolKind), "not bool"
 	case numberValue:
-		fits, says = is(types.IntKind, types.UintKind, types.DoubleKind) || t.IsExactType(typeDecimal128), "not a number"
+		fits, says = is(types.IntKind, types.DoubleKind) || t.IsExactType(typeDecimal128), "not a number"
 	case nameValue:
-		fits, says = is(types.StringKind, types.IntKind, types.UintKind, types.DoubleKind), "and a field is named by a text or a whole number: convert it with string()"
+		fits, says = is(types.StringKind, types.IntKind, types.DoubleKind), "and a field is named by a text or a whole number: convert it with string()"
 	case payloadValue:
 		fits, says = is(types.MapKind, types.StructKind), "not a document"
 	case listValue:
 		fits, says = is(types.ListKind), "not a list"
 	case keyValue:
-		fits, says = is(types.StringKind, types.IntKind, types.UintKind, types.NullTypeKind) || t.IsExactType(typeObjectID) || t.IsExactType(typeUUID), "and "+aboutKeys
+		fits, says = is(types.StringKind, types.IntKind, types.NullTypeKind) || t.IsExactType(typeObjectID) || t.IsExactType(typeUUID), "and "+aboutKeys
 	case idValue:
 		fits, says = !is(types.ListKind, types.MapKind, types.StructKind, types.NullTypeKind, types.DurationKind, types.TypeKind), "and the id of an element is a text, a number or another single value"
 	default:

@@ -154,6 +154,9 @@ func (literalValidator) Name() string { return "penstock.literals" }
 // Validate implements [cel.ASTValidator].
 func (literalValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, checked *ast.AST, issues *cel.Issues) {
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.LiteralKind && e.AsLiteral().Type() == types.UintType {
+			issues.ReportErrorAtID(e.ID(), "a whole number has no u: write %v", e.AsLiteral().Value())
+		}
 		if e.Kind() != ast.CallKind {
 			return
 		}

@@ -151,7 +151,7 @@ func numberFunctions() []cel.EnvOption {
 	}
 	for _, name := range []string{"math.@max", "math.@min"} {
 		declared = append(declared, late(name, decimal, decimal), late(name, decimal, cel.ListType(decimal)), late(name, decimal, decimal, decimal))
-		for _, other := range []*cel.Type{whole, cel.UintType, fraction} {
+		for _, other := range []*cel.Type{whole, fraction} {
 			declared = append(declared, late(name, dyn, decimal, other), late(name, dyn, other, decimal))
 		}
 	}
@@ -176,7 +176,7 @@ func numberFunctions() []cel.EnvOption {
 		cel.Function("math.divide",
 			cel.Overload("penstock_divide", []*cel.Type{dyn, dyn, whole}, decimal, divided),
 			cel.Overload("penstock_divide_mode", []*cel.Type{dyn, dyn, whole, text}, decimal, divided)),
-		cel.Function("decimal", converted("string", text), converted("int", whole), converted("uint", cel.UintType), converted("double", fraction), converted("decimal", decimal)),
+		cel.Function("decimal", converted("string", text), converted("int", whole), converted("double", fraction), converted("decimal", decimal)),
 		cel.Function("sum", cel.MemberOverload("penstock_sum", []*cel.Type{dyn}, dyn, cel.UnaryBinding(sumOf))))
 }
 
@@ -273,7 +273,7 @@ func sumOf(v ref.Val) ref.Val {
 	values := elementsOf(l)
 	for i, v := range values {
 		switch v := v.(type) {
-		case types.Int, types.Uint:
+		case types.Int:
 		case types.Double:
 			kind = max(kind, fold.DoubleNumber)
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
@@ -308,12 +308,7 @@ func sumOf(v ref.Val) ref.Val {
 func sumExactly(values []ref.Val) fold.Exact {
 	sums := map[int]*big.Int{}
 	for _, v := range values {
-		var x fold.Exact
-		if u, ok := v.(types.Uint); ok {
-			x.Coefficient = new(big.Int).SetUint64(uint64(u))
-		} else {
-			x, _ = numberIn(v).Decimal()
-		}
+		x, _ := numberIn(v).Decimal()
 		if sum := sums[x.Exponent]; sum != nil {
 			sum.Add(sum, x.Coefficient)
 		} else {
@@ -349,8 +344,6 @@ func sumDoubles(values []ref.Val, special float64) float64 {
 		switch v := v.(type) {
 		case types.Int:
 			addend.SetInt64(int64(v))
-		case types.Uint:
-			addend.SetUint64(uint64(v))
 		case types.Double:
 			addend.SetFloat64(float64(v))
 		}

@@ -270,8 +270,6 @@ func keyName(v ref.Val) (string, error) {
 		return string(v), nil
 	case types.Int:
 		return strconv.FormatInt(int64(v), 10), nil
-	case types.Uint:
-		return strconv.FormatUint(uint64(v), 10), nil
 	case types.Double:
 		if whole := math.Trunc(float64(v)); whole == float64(v) && math.Abs(whole) < 1<<53 {
 			return strconv.FormatInt(int64(whole), 10), nil

@@ -84,11 +84,7 @@ func merge(a, b ref.Val) ref.Val {
 		}
 	}
 	for _, e := range sortedEntries(first, nil) {
-		_, has := merged[e.key]
-		if _, text := e.key.(types.String); !has && !text {
-			_, has = second.Find(e.key) // 1 and 1u are one key
-		}
-		if !has {
+		if _, has := merged[e.key]; !has {
 			merged[e.key] = e.value
 		}
 	}

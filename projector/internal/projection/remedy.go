@@ -186,7 +186,7 @@ var plainTypes = map[string]string{
 }
 
 // plainNumbers are the types of numbers.
-var plainNumbers = []string{"int", "uint", "double", "Decimal128"}
+var plainNumbers = []string{"int", "double", "Decimal128"}
 
 func plainType(name string) string {
 	if inner, ok := strings.CutPrefix(name, "wrapper("); ok {
