@@ -1,203 +1,146 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
+	"github.com/penstock-cdc/penstock/integration/virtual"
+	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// declared returns the metrics that a service declares. It reads the calls that make them,
-// so it finds metrics whose series appear late, too.
-func declared(root, service string) ([]metric, error) {
-	r := &reader{prefix: "penstock_" + service + "_"}
-	err := filepath.WalkDir(filepath.Join(root, service), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		return r.folder(path)
-	})
-	return r.found, err
-}
+// startTimeout bounds the start of both services.
+const startTimeout = time.Minute
 
-// reader collects declarations.
-type reader struct {
-	prefix string
-	found  []metric
-	// constants are the constants of the package that is being read.
-	constants map[string]ast.Expr
-	err       error
-}
-
-func (r *reader) folder(path string) error {
-	names, err := filepath.Glob(filepath.Join(path, "*.go"))
+// declared returns the metrics that each service registers, by its name. It starts both in a
+// network in memory, because they register some of them when they have reached their servers.
+func declared(ctx context.Context) (_ map[virtual.Kind][]metric, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not within %s", startTimeout))
+	defer cancel()
+	dir, err := os.MkdirTemp("", "metricspage-")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var files []*ast.File
-	r.constants = make(map[string]ast.Expr)
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	network := virtual.NewNetwork(1)
+	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{
+		MongoListener: network.Listen(virtual.MongoDB), BrokerListener: network.Listen(virtual.ServiceBus),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	test := network.NewHost("metricspage")
+	client, err := mongo.Connect(options.Client().ApplyURI(backend.MongoURI()).SetDialer(test.Dialer(virtual.MongoDB)))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	if _, err := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection).Indexes().CreateOne(ctx, workload.Index()); err != nil {
+		return nil, err
+	}
+	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
+		Dir: dir, Projections: []byte("projections: [{name: any, collection: any, on: {Any: {inc: {n: '1'}}}}]\n"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[virtual.Kind][]metric)
+	for _, service := range services {
+		var log strings.Builder
+		p := virtual.Start(network, virtual.Spec{Kind: service, Name: string(service), Env: append(pipeline.Settings(), "PENSTOCK_QUERY_ADDRESS=:8081"), Stdout: io.Discard, Stderr: &log})
+		ready := proc.Await(ctx, 20*time.Millisecond, "a ready "+string(service), func() (bool, error) { return isReady(ctx, test, p), nil })
+		if ready == nil {
+			found[service], ready = registered(p.Registry())
+		}
+		p.Terminate()
+		<-p.Exited()
+		if ready != nil {
+			return nil, fmt.Errorf("start the %s: %w\n%s", service, ready, log.String())
+		}
+	}
+	return found, nil
+}
+
+func isReady(ctx context.Context, from *virtual.Host, p *virtual.Process) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin()+"/readyz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	answer, err := from.Client().Do(request)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
+// description matches what a description prints: its name, help and labels.
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: (".*"), unit: ".*", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
+
+// registered returns the metrics of a registry. A metric without a series shows no type: it is a
+// counter if its name says so, and a gauge otherwise.
+func registered(registry *prometheus.Registry) ([]metric, error) {
+	families, err := registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	kinds := make(map[string]string)
+	for _, family := range families {
+		kinds[family.GetName()] = strings.ToLower(family.GetType().String())
+	}
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descriptions)
+		registry.Describe(descriptions)
+	}()
+	var all []metric
+	for d := range descriptions {
+		parts := description.FindStringSubmatch(d.String())
+		if parts == nil {
+			err = errors.Join(err, fmt.Errorf("read the description %s", d))
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+		if !strings.HasPrefix(parts[1], "penstock_") {
+			continue
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
-				for i, name := range spec.Names {
-					r.constants[name.Name] = spec.Values[i]
-				}
-			}
-			return true
-		})
-		files = append(files, file)
-	}
-	for _, file := range files {
-		ast.Inspect(file, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok {
-				r.call(call)
-			}
-			return true
-		})
-	}
-	return r.err
-}
-
-// call records a call of a function that is named after a kind of metric and gets a metric's
-// name, followed by its help and its labels.
-func (r *reader) call(call *ast.CallExpr) {
-	var function string
-	fun := call.Fun
-	if generic, ok := fun.(*ast.IndexExpr); ok {
-		fun = generic.X
-	}
-	switch f := fun.(type) {
-	case *ast.SelectorExpr:
-		function = f.Sel.Name
-	case *ast.Ident:
-		function = f.Name
-	}
-	kind := kindOf(function)
-	args := call.Args
-	if kind == "" || len(args) == 0 {
-		return
-	}
-	if options, ok := args[0].(*ast.CompositeLit); ok {
-		args = slices.Concat(field(options, "Name"), field(options, "Help"), args[1:])
-	}
-	at := slices.IndexFunc(args, func(e ast.Expr) bool {
-		text, ok := r.text(e)
-		return ok && strings.HasPrefix(text, r.prefix)
-	})
-	if at < 0 {
-		return
-	}
-	m := metric{kind: kind}
-	m.name, _ = r.text(args[at])
-	if function == "BuildInfo" {
-		m.help, m.labels = buildInfo()
-		r.found = append(r.found, m)
-		return
-	}
-	if at+1 == len(args) {
-		return // the name of a metric that another call makes
-	}
-	var ok bool
-	if m.help, ok = r.text(args[at+1]); !ok {
-		r.err = fmt.Errorf("the help of %s is not a constant text", m.name)
-	}
-	m.labels = r.labels(function, args[at+2:])
-	r.found = append(r.found, m)
-}
-
-// kindOf returns the kind of metric that a function makes; empty if it makes none.
-func kindOf(function string) string {
-	name := strings.ToLower(strings.TrimPrefix(function, "New"))
-	for _, kind := range []string{"counter", "gauge", "histogram"} {
-		if strings.HasPrefix(name, kind) {
-			return kind
-		}
-	}
-	if function == "NewDesc" || function == "BuildInfo" {
-		return "gauge"
-	}
-	return ""
-}
-
-// field returns the value of a field of a literal, if it has one.
-func field(literal *ast.CompositeLit, name string) []ast.Expr {
-	for _, element := range literal.Elts {
-		if pair, ok := element.(*ast.KeyValueExpr); ok {
-			if key, ok := pair.Key.(*ast.Ident); ok && key.Name == name {
-				return []ast.Expr{pair.Value}
+		m := metric{name: parts[1], kind: kinds[parts[1]]}
+		if m.kind == "" {
+			m.kind = "gauge"
+			if strings.HasSuffix(m.name, "_total") {
+				m.kind = "counter"
 			}
 		}
+		help, quoted := strconv.Unquote(parts[2])
+		m.help, err = help, errors.Join(err, quoted)
+		for label := range strings.SplitSeq(parts[3]+parts[4], ",") {
+			if name, _, _ := strings.Cut(label, "="); name != "" {
+				m.labels = append(m.labels, name)
+			}
+		}
+		all = append(all, m)
 	}
-	return nil
+	slices.SortFunc(all, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
+	return all, err
 }
 
-// labels returns the labels among the arguments after the help: a list of them, or, for the
-// functions of package obs, texts. A counter of that package has one label, which its values
-// follow.
-func (r *reader) labels(function string, args []ast.Expr) (labels []string) {
-	if len(args) > 0 {
-		if list, ok := args[0].(*ast.CompositeLit); ok {
-			args = list.Elts
-		} else if function == "CounterVec" {
-			args = args[:1]
-		} else if function != "GaugeVec" {
-			return nil
-		}
-	}
-	for _, arg := range args {
-		if label, ok := r.text(arg); ok {
-			labels = append(labels, label)
-		}
-	}
-	return labels
-}
-
-// buildInfo returns the help and the labels of the metric that obs.BuildInfo makes.
-func buildInfo() (help string, labels []string) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(obs.BuildInfo("build_info", "version"))
-	families, err := registry.Gather()
-	if err != nil || len(families) != 1 {
-		return "", nil
-	}
-	for _, label := range families[0].GetMetric()[0].GetLabel() {
-		labels = append(labels, label.GetName())
-	}
-	return families[0].GetHelp(), labels
-}
-
-// text evaluates a constant text, and reports whether the expression is one.
-func (r *reader) text(e ast.Expr) (string, bool) {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		return text, err == nil
-	case *ast.BinaryExpr:
-		x, left := r.text(e.X)
-		y, right := r.text(e.Y)
-		return x + y, left && right
-	case *ast.Ident:
-		value, ok := r.constants[e.Name]
-		if !ok || value == e {
-			return "", false
-		}
-		return r.text(value)
-	}
-	return "", false
+// metric is a metric as a service registers it.
+type metric struct {
+	name, kind, help string
+	labels           []string
 }
