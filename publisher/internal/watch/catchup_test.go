@@ -17,30 +17,6 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// TestSlowSourceIsReadToItsEnd covers a server that scans a long oplog before it answers,
-// however long that takes.
-func TestSlowSourceIsReadToItsEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const batches, perBatch = 80, 3
-		store := newFakeStore(batches * perBatch)
-		store.delay = 90 * time.Second
-		var beat beats
-		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, &recorder{})
-		testkit.Pass(2*time.Hour + 10*time.Minute)
-		if got := run.seen(); !slices.Equal(got, numbers(batches*perBatch)) {
-			t.Errorf("handled %d of %d events in 2 h", len(got), batches*perBatch)
-		}
-		if n := len(store.opened()); n != 1 {
-			t.Errorf("opened %d times, want once", n)
-		}
-		if longest := beat.pause(); longest > 30*time.Second {
-			t.Errorf("no beat for %v: the liveness probe fails while the stream makes progress", longest)
-		}
-		run.end(t)
-	})
-}
-
 // TestRequestWaitsWhileServerAnswersPings: only the request of a dead connection is
 // abandoned, after a timeout that doubles.
 func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
