@@ -98,33 +98,6 @@ func TestParkedIsAnsweredAtOnce(t *testing.T) {
 	})
 }
 
-// A projection without a live generation has no event, even if the building generation
-// has it.
-func TestBuildingProjectionIsNeverApplied(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t)
-		s.set("u-1", query.Status{Watermark: 9, Building: true})
-		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=1s")
-		if a.Result != query.Timeout || !a.Pairs[0].Building {
-			t.Errorf("%+v", a)
-		}
-	})
-}
-
-func TestRequestWithSeveralPairsWaitsForAll(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t)
-		s.set("a", query.Status{Watermark: 5})
-		s.after(t, time.Second, func() { s.set("b", query.Status{Watermark: 7}) })
-		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=a&eventId=5&aggregateId=b&eventId=7&timeout=3s")
-		if a.Result != query.Applied || len(a.Pairs) != 2 || a.Pairs[0].EventID != 5 || a.Pairs[1].AggregateID != "b" || a.Pairs[1].Watermark != 7 {
-			t.Errorf("%+v", a)
-		}
-	})
-}
-
 func TestInvalidRequestsAreRefusedWithOneSentence(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -206,32 +179,6 @@ func TestRequestOfADisconnectedClientIsDropped(t *testing.T) {
 		if lookups := s.takeLookups(); len(lookups) > 0 {
 			t.Errorf("%d lookups although no request waits, want 0", len(lookups))
 		}
-	})
-}
-
-// TestLongWaitsNeedFewLookups checks that the lookups of a request become rarer, and that one that
-// comes meanwhile is not late for that.
-func TestLongWaitsNeedFewLookups(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t)
-		var group sync.WaitGroup
-		get := func(aggregate string) {
-			group.Go(func() {
-				s.get(t.Context(), t, "/applied?projection=users&eventId=1&timeout=10s&aggregateId="+aggregate)
-			})
-		}
-		get("first")
-		<-time.After(9 * time.Second)
-		if n := len(s.takeLookups()); n > 60 {
-			t.Errorf("%d lookups in 9 s, want at most 60", n)
-		}
-		get("second")
-		<-time.After(26 * time.Millisecond)
-		if n := len(s.takeLookups()); n == 0 {
-			t.Error("a request was not looked up within 25 ms, because another one waits for long")
-		}
-		group.Wait()
 	})
 }
 
