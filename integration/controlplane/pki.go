@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // validity is the lifetime of certificates: longer than any run of tests.
@@ -32,25 +34,12 @@ func newAuthority(dir, name string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the key of %s: %w", name, err)
 	}
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(1),
-		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(validity),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name, NotBefore: time.Now().Add(-time.Hour)}, key)
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate of %s: %w", name, err)
 	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificate of %s: %w", name, err)
-	}
 	a := &authority{dir: dir, certificate: certificate, key: key, serial: 1}
-	return a, writePEM(a.path(), "CERTIFICATE", der)
+	return a, writeCertificate(a.path(), certificate.Raw)
 }
 
 // path returns the file of the authority's own certificate.
@@ -82,7 +71,7 @@ func (a *authority) issueFor(hosts []string, file, user string, groups ...string
 		SerialNumber: big.NewInt(a.serial),
 		Subject:      pkix.Name{CommonName: user, Organization: groups},
 		NotBefore:    a.certificate.NotBefore,
-		NotAfter:     a.certificate.NotAfter,
+		NotAfter:     time.Now().Add(validity),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -99,40 +88,35 @@ func (a *authority) issueFor(hosts []string, file, user string, groups ...string
 	if err != nil {
 		return files, fmt.Errorf("make the certificate of %s: %w", user, err)
 	}
-	if err := writePEM(files.certificate, "CERTIFICATE", der); err != nil {
+	if err := writeCertificate(files.certificate, der); err != nil {
 		return files, err
 	}
 	return files, writeKey(files.key, key)
 }
 
-// signingKey makes the key pair that signs service accounts' tokens.
-func (a *authority) signingKey(file string) (public, private string, err error) {
+// signingKey makes the key that signs and verifies service accounts' tokens.
+func (a *authority) signingKey(file string) (path string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return "", "", fmt.Errorf("make the key of the tokens: %w", err)
+		return "", fmt.Errorf("make the key of the tokens: %w", err)
 	}
-	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return "", "", fmt.Errorf("encode the key of the tokens: %w", err)
-	}
-	public, private = filepath.Join(a.dir, file+".pub"), filepath.Join(a.dir, file+".key")
-	if err := writePEM(public, "PUBLIC KEY", der); err != nil {
-		return "", "", err
-	}
-	return public, private, writeKey(private, key)
+	path = filepath.Join(a.dir, file+".key")
+	return path, writeKey(path, key)
 }
 
 func writeKey(path string, key *ecdsa.PrivateKey) error {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", path, err)
+	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err == nil {
+		err = keyutil.WriteKey(path, text)
 	}
-	return writePEM(path, "EC PRIVATE KEY", der)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
 }
 
-func writePEM(path, kind string, der []byte) error {
-	content := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-	if err := os.WriteFile(path, content, 0o600); err != nil {
+func writeCertificate(path string, der []byte) error {
+	if err := cert.WriteCert(path, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

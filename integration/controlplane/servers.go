@@ -79,7 +79,7 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	public, private, err := c.cluster.signingKey(tokenKey)
+	signing, err := c.cluster.signingKey(tokenKey)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 		"--etcd-servers=" + c.etcdURL, "--etcd-cafile=" + c.cluster.path(),
 		"--etcd-certfile=" + c.admin.certificate, "--etcd-keyfile=" + c.admin.key,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + public, "--service-account-signing-key-file=" + private,
+		"--service-account-key-file=" + signing, "--service-account-signing-key-file=" + signing,
 		"--service-cluster-ip-range=" + serviceRange,
 		// Extension API servers, such as one of metrics, trust requests with these headers.
 		"--requestheader-client-ca-file=" + c.front.path(),
