@@ -354,31 +354,30 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 			findings = append(findings, fmt.Sprintf("%s cannot apply event %d and is not parked", key, event))
 		}
 	}
-	n := 0
+	quarantined := make(map[string]int)
 	for _, record := range o.world.state("quarantine") {
-		switch stream := text(record, "_id", "stream"); {
+		switch stream, id := text(record, "_id", "stream"), text(record, "aggregateId"); {
 		case stream == o.world.named("events"):
 			// The record of an event that the topic refused stays when the event is archived.
-			if !o.world.isArchived(&commit{aggregate: text(record, "aggregateId"), event: number(record, "eventId")}) {
-				n++
+			if !o.world.isArchived(&commit{aggregate: id, event: number(record, "eventId")}) {
+				quarantined[id]++
 			}
 		case !slices.ContainsFunc(o.world.pipelines, func(w *World) bool { return w.named("events") == stream }):
 			findings = append(findings, fmt.Sprintf("the quarantine has an event of the stream %q, which no pipeline has", stream))
 		}
 	}
-	unreadable, skipped := 0, 0
-	for i := range o.unreadable {
+	for i := range o.unreadable { // each of another aggregate
 		c := &o.unreadable[i]
 		if len(o.world.corrected[c.aggregate]) > 0 || o.world.isErased(c.aggregate) {
 			continue
 		}
-		unreadable++
-		if o.world.skipped(c) {
-			skipped++
+		if n := quarantined[c.aggregate]; n == 0 && !o.world.skipped(c) || n > 1 {
+			findings = append(findings, fmt.Sprintf("the quarantine has the unreadable event of %s %d times", c.aggregate, n))
 		}
+		delete(quarantined, c.aggregate)
 	}
-	if n > unreadable || n < unreadable-skipped {
-		findings = append(findings, fmt.Sprintf("the quarantine has %d events, and %d are unreadable (%d of them skipped)", n, unreadable, skipped))
+	for id, n := range quarantined {
+		findings = append(findings, fmt.Sprintf("the quarantine has %d events of %q, which can be published", n, id))
 	}
 	return findings, nil
 }
