@@ -253,18 +253,9 @@ func (s *schema) collect(documents map[string]*schema) {
 
 // suggestion returns a message that names the most similar field, or all fields.
 func (s *schema) suggestion(field string) string {
-	best, least := "", len(field)/3+2
-	for _, name := range sortedKeys(s.fields) {
-		d := similar.Distance(strings.ToLower(field), strings.ToLower(name))
-		if len(field) >= 4 && strings.HasPrefix(strings.ToLower(name), strings.ToLower(field[:len(field)-1])) {
-			d = min(d, least-1)
-		}
-		if d < least {
-			best, least = name, d
-		}
+	fields := sortedKeys(s.fields)
+	if meant := similar.Suggest(field, fields); meant != "" {
+		return fmt.Sprintf("%s has no field %s: did you mean %s?", s.name, field, meant)
 	}
-	if best != "" {
-		return fmt.Sprintf("%s has no field %s: did you mean %s?", s.name, field, best)
-	}
-	return fmt.Sprintf("%s has no field %s, only %s", s.name, field, strings.Join(sortedKeys(s.fields), ", "))
+	return fmt.Sprintf("%s has no field %s, only %s", s.name, field, strings.Join(fields, ", "))
 }
