@@ -236,7 +236,7 @@ var declarationKeys = []string{"name", "collection", "aggregateType", "on", "com
 
 // declaration reads one projection.
 func (p place) declaration(node *yaml.Node) {
-	keys, ok := p.keys(node, "a projection", declarationKeys, belowViews)
+	keys, ok := p.keys(node, "a projection", declarationKeys)
 	if !ok {
 		return
 	}
@@ -294,9 +294,8 @@ func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 	p.found = append(p.found, projection)
 }
 
-// keys returns the entries of a mapping by name, and reports unknown ones. misplaced has the
-// messages for those that are known elsewhere.
-func (p place) keys(node *yaml.Node, what string, known []string, misplaced ...map[string]string) (map[string]entry, bool) {
+// keys returns the entries of a mapping by name, and reports unknown ones.
+func (p place) keys(node *yaml.Node, what string, known []string) (map[string]entry, bool) {
 	entries, ok := p.entries(node)
 	if !ok {
 		p.problem(node, "%s is a mapping with %s", what, strings.Join(known, ", "))
@@ -310,12 +309,7 @@ func (p place) keys(node *yaml.Node, what string, known []string, misplaced ...m
 		p.projection = e.value.Value
 	}
 	for _, e := range entries {
-		if slices.Contains(known, e.key) {
-			continue
-		}
-		if i := slices.IndexFunc(misplaced, func(m map[string]string) bool { return m[e.key] != "" }); i >= 0 {
-			p.problem(e.node, "%s", misplaced[i][e.key])
-		} else {
+		if !slices.Contains(known, e.key) {
 			p.problem(e.node, "unknown key %s%s; %s has %s", e.key, similar.Meant(e.key, known), what, strings.Join(known, ", "))
 		}
 	}

@@ -24,20 +24,6 @@ var (
 // keepFields is the value of keep with which a document has the fields of a part.
 const keepFields = "fields"
 
-// belowViews and belowFrom say where keys belong that stand in a projection or in a view.
-var (
-	belowViews = elsewhere("belongs to a view: write the view below views:, not below projections:", "from", "as", "totals", "key", "each", "keep")
-	belowFrom  = elsewhere("belongs to a source of the view: write it into an element of from", "aggregateType", "key", "each", "on", "compute")
-)
-
-func elsewhere(says string, keys ...string) map[string]string {
-	all := map[string]string{}
-	for _, key := range keys {
-		all[key] = key + " " + says
-	}
-	return all
-}
-
 // viewReader reads one view.
 type viewReader struct {
 	place
@@ -60,7 +46,7 @@ type declaredTotal struct {
 
 // viewDeclaration reads one view.
 func (p place) viewDeclaration(node *yaml.Node) {
-	keys, ok := p.keys(node, "a view", viewKeys, belowFrom)
+	keys, ok := p.keys(node, "a view", viewKeys)
 	if !ok {
 		return
 	}
