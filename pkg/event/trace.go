@@ -18,18 +18,14 @@ const (
 // lenTraceParent is the length of a traceparent of version 00.
 const lenTraceParent = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 
-// TraceContext is the W3C trace context in the application properties of a message. It
-// reads traceparent first, and Diagnostic-Id if there is no valid traceparent: older SDKs
-// for Azure write only that. Both results are empty if no valid one is there.
+// TraceContext is the W3C trace context in the application properties of a message. Both
+// results are empty if there is no valid traceparent.
 func TraceContext(properties map[string]any) (parent, state string) {
-	if parent, _ = properties[propertyTraceParent].(string); validTraceParent(parent) {
-		state, _ = properties[propertyTraceState].(string)
-		return parent, traceState(state)
+	if parent, _ = properties[propertyTraceParent].(string); !validTraceParent(parent) {
+		return "", ""
 	}
-	if parent, _ = properties[propertyDiagnosticID].(string); validTraceParent(parent) {
-		return parent, ""
-	}
-	return "", ""
+	state, _ = properties[propertyTraceState].(string)
+	return parent, traceState(state)
 }
 
 // traceContext reads the W3C trace context out of an event's metadata.
