@@ -36,7 +36,8 @@ const maxStarterFields = 30
 
 const starterComment = `A start, written by "projector init" from a sample of the event store: one projection
 for each type of aggregate. It counts the events and keeps the last value of each field.
-Change it to what your readers need; docs/projections.md and docs/cookbook.md say how.
+Change it to what your readers need; docs/projections.md and docs/cookbook.md say how,
+and docs/views.md for a document that is made of several aggregates.
 
   projector check FILE          says what is wrong with the file
   projector test .              runs the tests beside it
@@ -64,9 +65,6 @@ func (i *Inference) Starter(fileName string) (Starter, error) {
 	}
 	key := scalar("projections")
 	key.HeadComment = starterComment
-	if references := i.references(); len(references) > 0 {
-		key.HeadComment += "\n\n" + strings.Join(references, "\n") + "\nA document that is made of several aggregates is a view: docs/views.md says how."
-	}
 	root.Content = append(root.Content, key, projections)
 	i.section(root)
 	var err error
@@ -81,28 +79,6 @@ func (i *Inference) Starter(fileName string) (Starter, error) {
 which documents are expected. A document may have other fields, unless exact: true.`
 	s.Tests, err = encodeYAML(mapping(file, scalar(fileName), scalar("tests"), cases))
 	return s, err
-}
-
-// references says which events probably name aggregates of another type: they have a field such
-// as customerId, and there are aggregates of the type Customer.
-func (i *Inference) references() (lines []string) {
-	for _, from := range slices.Sorted(maps.Keys(i.types)) {
-		for _, to := range slices.Sorted(maps.Keys(i.types)) {
-			var fields []string
-			for _, eventType := range i.types[from] {
-				for name := range i.events[eventType].fields {
-					if from != to && from != "" && to != "" && !slices.Contains(fields, name) && (strings.EqualFold(name, to+"Id") || strings.EqualFold(name, to+"_id") || strings.EqualFold(name, to)) {
-						fields = append(fields, name)
-					}
-				}
-			}
-			if len(fields) > 0 {
-				slices.Sort(fields)
-				lines = append(lines, printable(fmt.Sprintf("Events of %s name aggregates of %s, by payload.%s.", from, to, strings.Join(fields, ", payload."))))
-			}
-		}
-	}
-	return lines
 }
 
 // starterProjection is the projection of one aggregate type.

@@ -127,26 +127,6 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 	}
 }
 
-// TestStarterPointsAtViews checks that the file names events that refer to other aggregates.
-func TestStarterPointsAtViews(t *testing.T) {
-	t.Parallel()
-	for payload, says := range map[string]string{
-		`{"customerId":"c-1","total":1}`:  "# Events of Order name aggregates of Customer, by payload.customerId.\n# A document that is made of several aggregates is a view: docs/views.md says how.\n",
-		`{"customers":1,"orderId":"o-1"}`: "",
-	} {
-		var inference authoring.Inference
-		inference.Add(typed("Order", "OrderPlaced", payload))
-		inference.Add(typed("Customer", "CustomerNamed", `{"name":"Ann"}`))
-		starter, err := inference.Starter("first.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := string(starter.Projections); !strings.Contains(text, says) || strings.Contains(text, "views.md") != (says != "") {
-			t.Errorf("%s gives\n%s", payload, text)
-		}
-	}
-}
-
 // TestStarterCompilesForAnyEvents checks that the file compiles for any events in the event
 // store.
 func TestStarterCompilesForAnyEvents(t *testing.T) {
