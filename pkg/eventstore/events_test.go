@@ -113,7 +113,7 @@ func TestMissingIndexIsRefused(t *testing.T) {
 	if !found.Exists || !errors.Is(err, eventstore.ErrIndex) {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	want := `event store lacks the index that a scan needs: create it with db.getSiblingDB("shop").getCollection("events").createIndex({"aggregateId": 1, "eventId": 1}, {unique: true}), or without unique if the collection is sharded by a key that this index does not begin with`
+	want := `event store lacks the index that a scan needs: create it with db.getSiblingDB("shop").getCollection("events").createIndex({"aggregateId": 1, "eventId": 1}, {unique: true}), or without unique if the collection is sharded by a key that this index does not begin with; if an index with these keys is hidden, unhide it, and if it is sparse or partial, drop it first`
 	if err != nil && err.Error() != want {
 		t.Errorf("says %q", err)
 	}

@@ -68,10 +68,7 @@ func (r *Reader) choose(indexes []bson.Raw) (name string, exists bool, err error
 	if name := r.usable(indexes); name != "" {
 		return name, true, nil
 	}
-	if unfit := r.unfit(indexes); unfit != "" {
-		return "", true, fmt.Errorf("%w: %s", ErrIndex, unfit)
-	}
-	return "", true, fmt.Errorf("%w: create it with %s, or without unique if the collection is sharded by a key that this index does not begin with", ErrIndex, r.CreateIndex())
+	return "", true, fmt.Errorf("%w: create it with %s, or without unique if the collection is sharded by a key that this index does not begin with; if an index with these keys is hidden, unhide it, and if it is sparse or partial, drop it first", ErrIndex, r.CreateIndex())
 }
 
 // CreateIndex returns the command of the MongoDB shell that creates the unique index.
@@ -111,25 +108,6 @@ func (r *Reader) usable(indexes []bson.Raw) string {
 			continue
 		}
 		return name
-	}
-	return ""
-}
-
-// unfit explains an index that has the keys and cannot be used; empty if there is none. The server
-// creates no second index with these keys beside it.
-func (r *Reader) unfit(indexes []bson.Raw) string {
-	for _, index := range indexes {
-		if !r.hasKeys(index.Lookup("key")) {
-			continue
-		}
-		name, _ := index.Lookup("name").StringValueOK()
-		collection := fmt.Sprintf("db.getSiblingDB(%q).getCollection(%q)", r.events.Database().Name(), r.events.Name())
-		switch {
-		case truthy(index.Lookup("hidden")):
-			return fmt.Sprintf("index %s is hidden: %s.unhideIndex(%q)", name, collection, name)
-		case truthy(index.Lookup("sparse")), index.Lookup("partialFilterExpression").Type != 0:
-			return fmt.Sprintf("index %s is sparse or partial, so it does not hold every event: %s.dropIndex(%q), then %s", name, collection, name, r.CreateIndex())
-		}
 	}
 	return ""
 }
