@@ -1,15 +1,13 @@
 package testcase
 
 import (
+	"cmp"
 	"fmt"
-	"math"
-	"math/big"
-	"strconv"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/fold"
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // Difference is a difference between an expected value and the actual one.
@@ -105,14 +103,11 @@ func isNumber(v bson.RawValue) bool {
 
 // equal compares an expected value with an actual one.
 func equal(a, b bson.RawValue) bool {
-	if isNumber(a) && isNumber(b) {
-		x, y := numberText(a), numberText(b)
-		if x == y {
-			return true
-		}
-		p, ok := new(big.Rat).SetString(x)
-		q, also := new(big.Rat).SetString(y)
-		return ok && also && p.Cmp(q) == 0
+	if n, ok := fold.NumberOf(a); ok && isNumber(b) {
+		m, _ := fold.NumberOf(b)
+		// A double counts as its shortest text, so that 0.1 is the Decimal128 of 0.1.
+		d, err := fold.SubtractDecimals(n, m)
+		return fold.CompareNumbers(n, m) == 0 || err == nil && fold.CompareNumbers(fold.Number{Kind: fold.DecimalNumber, Decimal128: d}, fold.Number{}) == 0
 	}
 	if a.Type == bson.TypeNull && b.Type == 0 {
 		// An expected null matches an absent field, because expressions see an absent
@@ -122,36 +117,5 @@ func equal(a, b bson.RawValue) bool {
 	return a.Equal(b)
 }
 
-// numberText returns a number as text, a double in its shortest form.
-func numberText(v bson.RawValue) string {
-	switch v.Type {
-	case bson.TypeDouble:
-		f := v.Double()
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Sprint(f)
-		}
-		return strconv.FormatFloat(f, 'g', -1, 64)
-	case bson.TypeDecimal128:
-		return v.Decimal128().String()
-	}
-	return strconv.FormatInt(v.AsInt64(), 10)
-}
-
 // show returns a value as text for people.
-func show(v bson.RawValue) string {
-	switch v.Type {
-	case 0:
-		return nothing
-	case bson.TypeDateTime:
-		return v.Time().UTC().Format("2006-01-02T15:04:05.999Z07:00")
-	case bson.TypeObjectID:
-		return v.ObjectID().Hex()
-	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal128:
-		return numberText(v)
-	}
-	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
-	if err != nil {
-		return v.String()
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(string(text), `{"v":`), "}")
-}
+func show(v bson.RawValue) string { return cmp.Or(projection.Show(v), nothing) }

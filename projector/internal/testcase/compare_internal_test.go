@@ -22,6 +22,8 @@ func TestDifferences(t *testing.T) {
 		{`{"a":{"$numberInt":"1"}}`, `{"a":{"$numberLong":"1"}}`, "", ""},
 		{`{"a":40.2}`, `{"a":{"$numberDecimal":"40.20"}}`, "", ""},
 		{`{"a":40}`, `{"a":40.0}`, "", ""},
+		{`{"a":0.1}`, `{"a":{"$numberDecimal":"0.10"}}`, "", ""},
+		{`{"a":{"$numberDouble":"NaN"}}`, `{"a":{"$numberDecimal":"NaN"}}`, "", ""},
 		{`{"a":"40"}`, `{"a":40}`, `a "40" (string) 40 (int)`, `a "40" (string) 40 (int)`},
 		{`{"a":null}`, `{}`, "", ""},
 		{`{"a":null}`, `{"a":1}`, "a null (null) 1 (int)", "a null (null) 1 (int)"},
@@ -31,7 +33,7 @@ func TestDifferences(t *testing.T) {
 		{`{"a":[1,null]}`, `{"a":[1]}`, "a[1] null nothing", "a[1] null nothing"},
 		{`{"a":[1]}`, `{"a":[1,null]}`, "a[1] nothing null", "a[1] nothing null"},
 		{`{"a":[null,{"b":null}]}`, `{"a":[null,{}]}`, "", ""},
-		{`{"a":{"$date":"2026-01-02T03:04:05.006Z"}}`, `{"a":{"$date":"2026-01-02T03:04:05.007Z"}}`, "a 2026-01-02T03:04:05.006Z 2026-01-02T03:04:05.007Z", "a 2026-01-02T03:04:05.006Z 2026-01-02T03:04:05.007Z"},
+		{`{"a":{"$date":"2026-01-02T03:04:05.006Z"}}`, `{"a":{"$date":"2026-01-02T03:04:05.007Z"}}`, `a {"$date":"2026-01-02T03:04:05.006Z"} {"$date":"2026-01-02T03:04:05.007Z"}`, `a {"$date":"2026-01-02T03:04:05.006Z"} {"$date":"2026-01-02T03:04:05.007Z"}`},
 	} {
 		for exact, want := range map[bool]string{false: test.subset, true: test.exact} {
 			var lines []string

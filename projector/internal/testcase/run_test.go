@@ -158,7 +158,7 @@ tests:
 `)
 	want := `FAIL a_test.yaml:3: much is wrong
     line 8: p a: m: expected 1.5, got nothing
-    line 8: p a: at: expected 2026-01-02T03:04:05Z, got nothing
+    line 8: p a: at: expected {"$date":"2026-01-02T03:04:05Z"}, got nothing
     line 8: p a: list: expected [1], got nothing
     line 8: p a: n: expected nothing, got 1
     line 9: p b: expected a document, got nothing; there are documents of a, d
