@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -138,22 +137,20 @@ func durationOf(n ref.Val, unit string) (time.Duration, error) {
 		return 0, err
 	}
 	errTooLong := fmt.Errorf("a duration of %v %.20s exceeds 290 years", n.Value(), unit)
-	if f, ok := n.(types.Double); ok {
-		// The limits of an int64 are not doubles, but their neighbours are.
-		if f = types.Double(math.Round(float64(f) * float64(length))); math.IsNaN(float64(f)) || math.Abs(float64(f)) >= 1<<63 {
-			return 0, errTooLong
-		}
-		return time.Duration(f), nil
+	i, whole := n.(types.Int)
+	f, _ := n.(types.Double)
+	if whole {
+		f = types.Double(i)
 	}
-	i := int64(n.(types.Int))
-	magnitude := uint64(i)
-	if i < 0 {
-		magnitude = -magnitude
-	}
-	if high, low := bits.Mul64(magnitude, uint64(length)); high > 0 || low > math.MaxInt64 {
+	// The limits of an int64 are not doubles, but their neighbours are.
+	product := math.Round(float64(f) * float64(length))
+	switch {
+	case math.IsNaN(product) || math.Abs(product) >= 1<<63:
 		return 0, errTooLong
+	case whole:
+		return time.Duration(i) * length, nil
 	}
-	return time.Duration(i) * length, nil
+	return time.Duration(product), nil
 }
 
 // maxPlus bounds what is added to a time, in any unit. It is more than the days of 9999 years.
