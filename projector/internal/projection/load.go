@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxFile bounds a file of declarations in bytes, so that a wrong path fails before a
+// maxFile bounds a file of declarations or tests in bytes, so that a wrong path fails before a
 // large file is read into memory.
 const maxFile = 8 << 20
 
@@ -47,7 +47,7 @@ func (l *loader) read(paths []string) {
 	for _, path := range paths {
 		files, err := declarationFiles(path)
 		if err != nil {
-			l.report(Problem{File: path, Message: cause(err)})
+			l.report(Problem{File: path, Message: WithoutPath(err).Error()})
 			l.empty = l.empty || errors.Is(err, ErrNoFile)
 			continue
 		}
@@ -56,8 +56,8 @@ func (l *loader) read(paths []string) {
 				continue
 			}
 			read[file] = true
-			if data, err := readDeclarations(file); err != nil {
-				l.report(Problem{File: file, Message: cause(err)})
+			if data, err := ReadFile(file); err != nil {
+				l.report(Problem{File: file, Message: err.Error()})
 			} else {
 				l.parse(file, data)
 			}
@@ -72,13 +72,13 @@ func Parse(name string, data []byte) ([]*Projection, error) {
 	return l.result(name)
 }
 
-// cause returns a file system error's text without the path, because the problem already
-// names the file.
-func cause(err error) string {
+// WithoutPath returns a file system's error without the path, for a message that already names
+// the file.
+func WithoutPath(err error) error {
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {
-		return inner.Err.Error()
+		return inner.Err
 	}
-	return err.Error()
+	return err
 }
 
 func declarationFiles(path string) ([]string, error) {
@@ -110,13 +110,15 @@ func declarationFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-func readDeclarations(file string) ([]byte, error) {
+// ReadFile reads a file that an author writes. Its errors do not name the file.
+func ReadFile(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, err
+		return nil, WithoutPath(err)
 	}
 	if info.Size() > maxFile {
 		return nil, fmt.Errorf("the file has %d bytes; at most %d are allowed", info.Size(), maxFile)
 	}
-	return os.ReadFile(file)
+	data, err := os.ReadFile(file)
+	return data, WithoutPath(err)
 }

@@ -1,9 +1,7 @@
 package testcase
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -58,22 +56,16 @@ type Step struct {
 	Exact bool
 }
 
-// maxFile bounds a test file in bytes.
-const maxFile = 8 << 20
-
 // Read reads a test file. Of the configured fields only their names do not apply to its events. Errors
 // are in its Problems.
 func Read(path string, fields event.Fields) *File {
 	f := newFile(path, fields)
-	data, err := os.ReadFile(path)
-	switch {
-	case err != nil:
-		f.problem(nil, "", "read the file: %v", reasonOf(err))
-	case len(data) > maxFile:
-		f.problem(nil, "", "the file has %d bytes; at most %d are allowed", len(data), maxFile)
-	default:
-		f.parse(data)
+	data, err := projection.ReadFile(path)
+	if err != nil {
+		f.problem(nil, "", "read the file: %v", err)
+		return f
 	}
+	f.parse(data)
 	return f
 }
 
@@ -88,15 +80,6 @@ func newFile(path string, fields event.Fields) *File {
 	contract := event.DefaultFields()
 	contract.FirstEventID, contract.UUIDs = fields.FirstEventID, fields.UUIDs
 	return &File{Path: path, contract: contract}
-}
-
-// reasonOf returns a file system's error without the path, because the problem already
-// names the file.
-func reasonOf(err error) error {
-	if inner, ok := errors.AsType[*os.PathError](err); ok {
-		return inner.Err
-	}
-	return err
 }
 
 func (f *File) problem(node *yaml.Node, name, format string, args ...any) {

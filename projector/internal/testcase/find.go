@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
 // suffixes are the suffixes of test files.
@@ -53,7 +55,7 @@ func findAt(path string) ([]string, error) {
 	}
 	info, err := os.Stat(root)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, reasonOf(err))
+		return nil, fmt.Errorf("%s: %w", path, projection.WithoutPath(err))
 	}
 	if !info.IsDir() {
 		return []string{root}, nil
