@@ -5,7 +5,6 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	celop "cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -92,7 +91,8 @@ func merge(a, b ref.Val) ref.Val {
 }
 
 // growingResults replaces the steps of reduce in a program's plan. CEL would add to a list by a
-// chain of lists, which takes one step and no memory whatever the lengths are.
+// chain of lists, which takes one step and no memory whatever the lengths are, and then searches the
+// chain for each element. So a list that a step makes is copied.
 func growingResults(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := node.(interpreter.InterpretableCall)
 	if !ok || call.Function() != reduceStep {
@@ -101,50 +101,17 @@ func growingResults(node interpreter.InterpretableV2) (interpreter.Interpretable
 	step := call.Args()[0]
 	return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
 		v := step.Exec(frame)
-		switch l := v.(type) {
-		case *arrayValue, *growingList:
-		case traits.Lister:
-			m := meterOf(frame)
+		if _, inPlace := v.(*arrayValue); inPlace {
+			return v
+		}
+		if l, ok := v.(traits.Lister); ok {
 			n := listSize(l)
-			m.spend(n*fieldWork, n*elementMemory)
-			elements := elementsOf(l)
-			return growingOf(&elements, m)
+			meterOf(frame).spend(n*fieldWork, n*copiedMemory)
+			return types.NewRefValList(types.DefaultTypeAdapter, elementsOf(l))
 		}
 		return v
 	}}, nil
 }
 
-// growingList is a list that is the result of reduce. Appending to the longest list of those
-// that share their elements takes no copy.
-type growingList struct {
-	traits.Lister
-	// shared are the elements of the longest list, of which this one has the first.
-	shared *[]ref.Val
-	length int
-	meter  *meter
-}
-
-func growingOf(shared *[]ref.Val, m *meter) *growingList {
-	n := len(*shared)
-	list := types.NewRefValList(types.DefaultTypeAdapter, (*shared)[:n:n])
-	return &growingList{Lister: list, shared: shared, length: n, meter: m}
-}
-
-// Add appends the elements of another list.
-func (l *growingList) Add(other ref.Val) ref.Val {
-	o, ok := other.(traits.Lister)
-	if !ok {
-		return noOverload(celop.Add, l, other)
-	}
-	n := listSize(o)
-	l.meter.spend(n*fieldWork, n*elementMemory)
-	more := elementsOf(o)
-	shared := l.shared
-	if len(*shared) > l.length {
-		l.meter.spend(l.length*fieldWork, l.length*elementMemory)
-		copied := append(make([]ref.Val, 0, l.length+n), (*shared)[:l.length]...)
-		shared = &copied
-	}
-	*shared = append(*shared, more...)
-	return growingOf(shared, l.meter)
-}
+// copiedMemory is how much memory an element takes in a copy of a list.
+const copiedMemory = 16
