@@ -126,7 +126,7 @@ func (r *run) promote(ctx context.Context, results []RebuildResult) error {
 		if strings.HasPrefix(process.Name, publisherPrefix) {
 			continue
 		}
-		if err := r.replace(ctx, process); err != nil {
+		if err := replace(ctx, r.pipeline, process.Name, r.opts.View.Note); err != nil {
 			return err
 		}
 		r.opts.View.Note("replaced " + process.Name)
@@ -155,24 +155,6 @@ func (r *run) promote(ctx context.Context, results []RebuildResult) error {
 
 // generationBefore is the generation of a projection before its first change.
 const generationBefore = 1
-
-// replace stops a projector cleanly and starts it again.
-func (r *run) replace(ctx context.Context, process *harness.Process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stallTimeout, fmt.Errorf("not within %s", stallTimeout))
-	defer cancel()
-	if err := process.Stop(ctx); err != nil {
-		return err
-	}
-	started, err := r.pipeline.StartProjector(process.Name)
-	if err != nil {
-		return err
-	}
-	if err := started.AwaitReady(ctx); err != nil {
-		return err
-	}
-	r.opts.View.Note(statusPage(started))
-	return nil
-}
 
 // look reads the states of the rebuilds by the projector's command, and shows them.
 func (r *run) look(ctx context.Context, results []RebuildResult) ([]RebuildStatus, error) {

@@ -110,7 +110,7 @@ func (s *stay) start(ctx context.Context) error {
 	for n := range publishers {
 		process, err := s.pipeline.StartPublisher(fmt.Sprintf("%s%d", publisherPrefix, n))
 		if err == nil {
-			err = s.ready(ctx, process)
+			err = ready(ctx, process, s.opts.Print)
 		}
 		if err != nil {
 			return err
@@ -182,37 +182,37 @@ func (s *stay) change(ctx context.Context) error {
 // replaceAll replaces the projectors one by one.
 func (s *stay) replaceAll(ctx context.Context) error {
 	for n := range projectors {
-		if err := s.replace(ctx, fmt.Sprintf("projector-%d", n)); err != nil {
+		if err := replace(ctx, s.pipeline, fmt.Sprintf("projector-%d", n), s.opts.Print); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replace stops a projector, if it runs, and starts it with the present folder.
-func (s *stay) replace(ctx context.Context, name string) error {
-	for _, process := range s.pipeline.Running() {
+// replace stops a projector, if it runs, and starts it with the present projections.
+func replace(ctx context.Context, pipeline *harness.Pipeline, name string, note func(string)) error {
+	for _, process := range pipeline.Running() {
 		if process.Name == name {
 			if err := process.Stop(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	process, err := s.pipeline.StartProjector(name)
+	process, err := pipeline.StartProjector(name)
 	if err != nil {
 		return err
 	}
-	return s.ready(ctx, process)
+	return ready(ctx, process, note)
 }
 
-// ready waits until the service is ready, and prints the address of its status page.
-func (s *stay) ready(ctx context.Context, process *harness.Process) error {
+// ready waits until a service is ready, and notes the address of its status page.
+func ready(ctx context.Context, process *harness.Process, note func(string)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stallTimeout, fmt.Errorf("not within %s", stallTimeout))
 	defer cancel()
 	if err := process.AwaitReady(ctx); err != nil {
 		return err
 	}
-	s.opts.Print(statusPage(process))
+	note(statusPage(process))
 	return nil
 }
 
