@@ -152,10 +152,7 @@ func (e *environment) load(ctx context.Context, events []workload.Event) error {
 // publisher then has a checkpoint in the change stream, and the projections are live, even
 // if the event store held events before.
 func (e *environment) goLive(ctx context.Context) error {
-	if _, err := e.pipeline.StartProjector("projector-0"); err != nil {
-		return err
-	}
-	if err := e.pipeline.AwaitReady(ctx); err != nil {
+	if _, err := e.startProjectors(ctx, 1); err != nil {
 		return err
 	}
 	if err := e.awaitLive(ctx); err != nil {
@@ -165,6 +162,18 @@ func (e *environment) goLive(ctx context.Context) error {
 		return err
 	}
 	return e.pipeline.Stop(ctx)
+}
+
+// startProjectors starts n projectors, and waits until all of them are ready.
+func (e *environment) startProjectors(ctx context.Context, n int) ([]*harness.Process, error) {
+	all := make([]*harness.Process, n)
+	for i := range all {
+		var err error
+		if all[i], err = e.pipeline.StartProjector(fmt.Sprintf("projector-%d", i)); err != nil {
+			return nil, err
+		}
+	}
+	return all, e.pipeline.AwaitReady(ctx)
 }
 
 // awaitLive waits until all projections are live and none is being built.

@@ -42,16 +42,9 @@ func (b *bench) measureProjectors(ctx context.Context, processes int, r *reading
 	if err := e.publishAll(ctx, w.Events); err != nil {
 		return err
 	}
-	var all []*harness.Process
-	for i := range processes {
-		p, err := e.pipeline.StartProjector(fmt.Sprintf("projector-%d", i))
-		if err != nil {
-			return err
-		}
-		all = append(all, p)
-	}
 	// Messages that the first projector settles before the last one is ready do not count.
-	if err := e.pipeline.AwaitReady(ctx); err != nil {
+	all, err := e.startProjectors(ctx, processes)
+	if err != nil {
 		return err
 	}
 	early := e.settled(n)

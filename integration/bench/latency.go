@@ -168,13 +168,10 @@ func (b *bench) newLoaded(ctx context.Context, w *workload.Workload, services wi
 		if err := e.goLive(ctx); err != nil {
 			return nil, err
 		}
-		if _, err := e.pipeline.StartProjector("projector-0"); err != nil {
+		if _, err := e.startProjectors(ctx, 1); err != nil {
 			return nil, err
 		}
 		if err := e.startPublisher(ctx); err != nil {
-			return nil, err
-		}
-		if err := e.pipeline.AwaitReady(ctx); err != nil {
 			return nil, err
 		}
 		return e.observe(ctx, w)

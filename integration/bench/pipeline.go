@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -127,11 +128,8 @@ func (e *environment) pipe(ctx context.Context, d disturbed) (reading, error) {
 	if err := e.load(ctx, d.Events); err != nil {
 		return reading{}, err
 	}
-	projector, err := e.pipeline.StartProjector("projector-0")
+	projectors, err := e.startProjectors(ctx, 1)
 	if err != nil {
-		return reading{}, err
-	}
-	if err := e.pipeline.AwaitReady(ctx); err != nil {
 		return reading{}, err
 	}
 	publisher, err := e.pipeline.StartPublisher("publisher-0")
@@ -146,7 +144,7 @@ func (e *environment) pipe(ctx context.Context, d disturbed) (reading, error) {
 	if d.hot != "" {
 		done = func() int { return all() - e.shown(ctx, "itemReadModels", d.hot) }
 	}
-	m, err := e.measure(ctx, "projected", others, done, publisher, projector)
+	m, err := e.measure(ctx, "projected", others, done, slices.Insert(projectors, 0, publisher)...)
 	if err != nil {
 		return reading{}, err
 	}

@@ -111,16 +111,9 @@ func (b *bench) measureView(ctx context.Context, definition string, processes, s
 	if err := e.load(ctx, changes); err != nil {
 		return reading{}, err
 	}
-	var all []*harness.Process
-	for i := range processes {
-		p, err := e.pipeline.StartProjector(fmt.Sprintf("projector-%d", i))
-		if err != nil {
-			return reading{}, err
-		}
-		all = append(all, p)
-	}
 	// All processes are ready before the first message.
-	if err := e.pipeline.AwaitReady(ctx); err != nil {
+	all, err := e.startProjectors(ctx, processes)
+	if err != nil {
 		return reading{}, err
 	}
 	if _, err := e.pipeline.StartPublisher("publisher-0"); err != nil {
