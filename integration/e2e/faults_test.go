@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -60,19 +59,4 @@ func (s *scenario) awaitSaved(leader *harness.Process) {
 	// because the lease is renewed in the same replica set.
 	enough := saves() + 2
 	s.await("the checkpoint saved", func() bool { return saves() >= enough })
-}
-
-// kill kills the nth running service of a kind.
-func (s *scenario) kill(kind string, n int) {
-	s.t.Helper()
-	for _, process := range s.Running() {
-		if strings.HasPrefix(process.Name, kind) {
-			if n == 0 {
-				process.Kill()
-				return
-			}
-			n--
-		}
-	}
-	s.t.Fatalf("no %s to kill", kind)
 }

@@ -108,7 +108,7 @@ func eventStoreThatCountsFromZeroIsRead(t *testing.T) {
 	s.await("the first events", all("n=1000 after event 0"))
 	for n := int64(1); n <= last; n++ {
 		if n == 3 {
-			s.kill("publisher", 0)
+			s.process("publisher-0").Kill()
 			s.startPublisher(1)
 		}
 		for i := range aggregates {

@@ -9,28 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
-
-// Writes that are carried out long after their projector was killed are a fault of the random
-// histories ("write late").
-func TestProjectorKilledUnderLoad(t *testing.T) { scene(t, projectorKilledUnderLoad) }
-
-func projectorKilledUnderLoad(t *testing.T) {
-	t.Helper()
-	s := newScenarioOn(t, shop.WithViews(events, 11), harness.TopicOptions{
-		// In case its sessions stay locked when its connections break.
-		LockDuration: 5 * time.Second,
-	})
-	s.start(1, 2)
-	s.load(4 * time.Second)
-	for n, share := range []float64{0.2, 0.5} {
-		s.awaitPublished(share)
-		s.kill("projector", n)
-		s.startProjector(n)
-	}
-	s.invariants()
-}
 
 // A projector that is killed while it builds a generation, and starts again under its identity,
 // continues at once: it knows that its predecessor has ended. Without that, the ranges and the
