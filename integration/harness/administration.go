@@ -68,7 +68,7 @@ const (
 const (
 	messageTTL         = time.Hour
 	maxDeliveries      = 10
-	defaultLock        = 30 * time.Second
+	lockDuration       = 30 * time.Second
 	defaultDedupWindow = 5 * time.Minute
 )
 
@@ -84,10 +84,9 @@ func createTopic(ctx context.Context, client *admin.Client, name string, o Topic
 	if _, err := client.CreateTopic(ctx, name, &admin.CreateTopicOptions{Properties: &topic}); err != nil {
 		return fmt.Errorf("create topic %s: %w", name, err)
 	}
-	lock := cmp.Or(o.LockDuration, defaultLock)
 	for _, subscription := range []string{externalSubscription, externalObserver} {
 		properties := admin.SubscriptionProperties{
-			LockDuration: iso(lock), RequiresSession: to.Ptr(subscription == externalSubscription),
+			LockDuration: iso(lockDuration), RequiresSession: to.Ptr(subscription == externalSubscription),
 			DefaultMessageTimeToLive: iso(messageTTL), MaxDeliveryCount: to.Ptr[int32](maxDeliveries),
 		}
 		if _, err := client.CreateSubscription(ctx, name, subscription, &admin.CreateSubscriptionOptions{Properties: &properties}); err != nil {

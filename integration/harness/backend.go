@@ -31,8 +31,6 @@ type Databases struct {
 // TopicOptions are the options of a test's topic on any backend. The zero value is a topic
 // as a small production has it.
 type TopicOptions struct {
-	// LockDuration is how long a session is locked; 0 means 30 s.
-	LockDuration time.Duration
 	// DuplicateDetectionWindow is how long the topic remembers message ids. 0 means 5
 	// minutes, the longest window of Microsoft's emulator; a negative value switches
 	// duplicate detection off.

@@ -71,7 +71,7 @@ func TestExternalBackends(t *testing.T) {
 	external := connect(t, variables)
 	var open []*harness.ExternalBackend
 	for range 2 {
-		backend, err := external.Open(t.Context(), harness.TopicOptions{LockDuration: 7 * time.Second})
+		backend, err := external.Open(t.Context(), harness.TopicOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
