@@ -24,9 +24,6 @@ type function struct {
 	refuse func(b ref.Val) error
 	// texts return errors for constant texts with which the function would always fail.
 	texts texts
-	// check does so for all arguments together, and returns the position of the one that is wrong. An
-	// argument that is not constant is nil.
-	check func(arguments []ref.Val) (int, error)
 }
 
 // texts are checks of texts, by the position of the argument.
@@ -60,7 +57,7 @@ var functionTable = func() map[string]function {
 		"plus":     {texts: texts{1: func(unit string) error { _, err := plus(epoch, 0, unit, epoch.Location()); return err }, 2: checkZone}},
 		"startOf":  {texts: texts{0: func(unit string) error { _, err := startOf(epoch, unit, epoch.Location()); return err }, 1: checkZone}},
 		"strftime": {texts: texts{0: func(format string) error { _, err := strftime(epoch, format); return err }, 1: checkZone}},
-		"total":    {texts: texts{0: checkLength}}, "duration": {check: checkDuration},
+		"total":    {texts: texts{0: checkLength}}, "duration": {texts: texts{0: checkDuration, 1: checkLength}},
 		"math.round": {texts: texts{2: fold.CheckRounding}}, "math.divide": {texts: texts{3: fold.CheckRounding}},
 		"uuid":    {texts: texts{1: checkOrder}},
 		"decimal": {texts: texts{0: func(text string) error { _, err := fold.ParseDecimal(text); return err }}},
@@ -114,22 +111,11 @@ func refuseKeysThatPrintAlike(arguments ref.Val) error {
 	return nil
 }
 
-func checkDuration(a []ref.Val) (int, error) {
-	if len(a) == 1 {
-		if text, ok := a[0].(types.String); ok && types.IsError(text.ConvertToType(types.DurationType)) {
-			return 0, errDurationText
-		}
-		return 0, nil
+func checkDuration(text string) error {
+	if types.IsError(types.String(text).ConvertToType(types.DurationType)) {
+		return errDurationText
 	}
-	unit, ok := a[1].(types.String)
-	if !ok {
-		return 0, nil
-	}
-	if err := checkLength(string(unit)); err != nil || a[0] == nil {
-		return 1, err
-	}
-	_, err := durationOf(a[0], string(unit))
-	return 0, err
+	return nil
 }
 
 var errDurationText = errors.New("the duration is not valid: write duration('36h30m'), with the units h, m, s and ms, or duration(3, 'days')")
@@ -162,23 +148,15 @@ func (literalValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, checked *ast
 		}
 		call := e.AsCall()
 		f := functionTable[call.FunctionName()]
-		report := func(i int, err error) {
-			if err != nil {
-				issues.ReportErrorAtID(call.Args()[i].ID(), "%s", err.Error())
-			}
-		}
-		arguments := make([]ref.Val, len(call.Args()))
 		for i, argument := range call.Args() {
-			if argument.Kind() != ast.LiteralKind {
+			if argument.Kind() != ast.LiteralKind || f.texts[i] == nil {
 				continue
 			}
-			arguments[i] = argument.AsLiteral()
-			if text, ok := arguments[i].(types.String); ok && f.texts[i] != nil {
-				report(i, f.texts[i](string(text)))
+			if text, ok := argument.AsLiteral().(types.String); ok {
+				if err := f.texts[i](string(text)); err != nil {
+					issues.ReportErrorAtID(argument.ID(), "%s", err.Error())
+				}
 			}
-		}
-		if f.check != nil {
-			report(f.check(arguments))
 		}
 	}))
 }
