@@ -40,10 +40,7 @@ func tableCalls(node interpreter.InterpretableV2) (interpreter.InterpretableV2, 
 	}
 	name, args := call.Function(), call.Args()
 	f := functionTable[name]
-	if len(args) != 2 {
-		f.refuse = nil
-	}
-	if f.bound == nil && f.compute == nil && f.refuse == nil {
+	if f.bound == nil && f.compute == nil {
 		return node, nil
 	}
 	found, err := implementations()
@@ -70,11 +67,6 @@ func (f function) run(name string, impl *functions.Overload) functions.FunctionO
 			var arguments [3]ref.Val
 			copy(arguments[:], values)
 			f.bound(m, arguments[0], arguments[1], arguments[2])
-		}
-		if f.refuse != nil {
-			if err := f.refuse(values[1]); err != nil {
-				return types.WrapErr(err)
-			}
 		}
 		if f.compute != nil {
 			if v := f.compute(m, values...); v != nil {

@@ -19,9 +19,6 @@ type function struct {
 	bound bound
 	// compute computes the result instead of CEL. CEL does if compute is nil, or returns nil.
 	compute func(m *meter, arguments ...ref.Val) ref.Val
-	// refuse returns an error for a second argument with which equal events could have different
-	// results.
-	refuse func(b ref.Val) error
 	// texts return errors for constant texts with which the function would always fail.
 	texts texts
 }
@@ -39,7 +36,7 @@ var functionTable = func() map[string]function {
 		"lists.range": {bound: ranged},
 		"indexOf":     {bound: searched}, "lastIndexOf": {bound: searched},
 		"replace": {bound: replaced}, "split": {bound: splitText}, "join": {bound: joined},
-		"format":  {bound: formatted, refuse: refuseKeysThatPrintAlike},
+		"format":  {bound: formatted, compute: refuseKeysThatPrintAlike},
 		"matches": {bound: matched}, "regex.extract": {bound: matched},
 		"regex.extractAll": {bound: extracted}, "regex.replace": {bound: regexReplaced},
 
@@ -66,7 +63,7 @@ var functionTable = func() map[string]function {
 		table[name] = function{bound: paired}
 	}
 	for _, part := range []string{"Date", "DayOfMonth", "DayOfWeek", "DayOfYear", "FullYear", "Hours", "Milliseconds", "Minutes", "Month", "Seconds"} {
-		table["get"+part] = function{refuse: refuseLocalZone}
+		table["get"+part] = function{compute: refuseLocalZone}
 	}
 	return table
 }()
@@ -94,9 +91,19 @@ func insertEntries(_ *meter, args ...ref.Val) ref.Val {
 	return target
 }
 
-// refuseLocalZone refuses the time zone of the process, which can differ between two projectors
+// refuseLocalZone refuses a zone as [localZone] does.
+func refuseLocalZone(_ *meter, a ...ref.Val) ref.Val {
+	if len(a) == 2 {
+		if err := localZone(a[1]); err != nil {
+			return types.WrapErr(err)
+		}
+	}
+	return nil
+}
+
+// localZone refuses the time zone of the process, which can differ between two projectors
 // that fold the same event.
-func refuseLocalZone(zone ref.Val) error {
+func localZone(zone ref.Val) error {
 	if zone == types.String("Local") || zone == types.String("localtime") {
 		return fmt.Errorf("time zone %v is that of the projector, so equal events could have different results: name a zone, such as Europe/Berlin", zone)
 	}
@@ -104,9 +111,9 @@ func refuseLocalZone(zone ref.Val) error {
 }
 
 // refuseKeysThatPrintAlike refuses what [keysPrintAlike] finds.
-func refuseKeysThatPrintAlike(arguments ref.Val) error {
-	if keysPrintAlike(arguments) {
-		return errors.New("format cannot write a map in which two keys have the same text, such as 1 and '1': equal events could have different results")
+func refuseKeysThatPrintAlike(_ *meter, a ...ref.Val) ref.Val {
+	if len(a) == 2 && keysPrintAlike(a[1]) {
+		return types.NewErr("format cannot write a map in which two keys have the same text, such as 1 and '1': equal events could have different results")
 	}
 	return nil
 }
