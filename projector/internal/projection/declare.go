@@ -109,7 +109,6 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 	}
 	if !l.stored {
 		l.checkGaps()
-		l.adviseOnSnapshots()
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
 		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared: write one below the key projections, or let projector init write a first file"})

@@ -66,31 +66,6 @@ func TestSnapshotsAreChecked(t *testing.T) {
 	}
 }
 
-// TestCheckAdvisesOnSnapshotsWithoutARule checks that a read model that would lose its content when
-// events are archived is named, and one of other aggregates is not.
-func TestCheckAdvisesOnSnapshotsWithoutARule(t *testing.T) {
-	t.Parallel()
-	typed := strings.NewReplacer("name: accounts\n", "name: accounts\n    aggregateType: Account\n", "names, on: {Opened", "names, aggregateType: Account, on: {Renamed", "orders, on", "orders, aggregateType: Order, on")
-	for name, test := range map[string]struct {
-		text string
-		says []string
-	}{
-		"the same event types":    {snapshotting, []string{"projection names has no rule for Snapshotted: what its documents have of earlier events is lost"}},
-		"the same aggregate type": {typed.Replace(snapshotting), []string{"projection names has no rule for Snapshotted"}},
-		"a rule after an upcast":  {"upcasts: {SnapshottedV1: {type: Snapshotted}}" + strings.Replace(snapshotting, "[Snapshotted]", "[SnapshottedV1]", 1), []string{"projection names has no rule for SnapshottedV1"}},
-		"accepted":                {strings.Replace(snapshotting, "[Snapshotted]", "\n  - Snapshotted # accepted: names are never archived", 1), nil},
-		"no rule":                 {strings.Replace(snapshotting, "[Snapshotted]", "[Snapshoted]", 1), []string{"no projection has a rule for Snapshoted: a history that begins with it has no document"}},
-	} {
-		advice := adviceOn(t, test.text)
-		for i := range max(len(test.says), len(advice)) {
-			if i >= len(test.says) || i >= len(advice) || !strings.Contains(advice[i].String(), test.says[i]) {
-				t.Errorf("%s: says %v", name, advice)
-				break
-			}
-		}
-	}
-}
-
 // TestFoldAnewReplacesTheStoredDocument folds a snapshot from nothing, whatever is stored.
 func TestFoldAnewReplacesTheStoredDocument(t *testing.T) {
 	t.Parallel()
