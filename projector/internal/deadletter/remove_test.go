@@ -74,15 +74,6 @@ func (q *letters) Abandon(_ context.Context, m *deadletter.Message) error {
 
 func (q *letters) Close(context.Context) error { return nil }
 
-// left returns the sequence numbers of the messages in the queue.
-func (q *letters) left() []int64 {
-	var left []int64
-	for _, m := range q.messages {
-		left = append(left, m.Sequence)
-	}
-	return left
-}
-
 // letter returns an event of an aggregate as a dead letter.
 func letter(sequence int64, reason string, eventID int64) deadletter.Message {
 	body := testkit.Raw(bson.D{
