@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,7 +10,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
+
+// TestProjectorKilledUnderLoad runs over real brokers too, unlike the random histories, in which
+// projectors are killed at any moment.
+func TestProjectorKilledUnderLoad(t *testing.T) { scene(t, projectorKilledUnderLoad) }
+
+func projectorKilledUnderLoad(t *testing.T) {
+	t.Helper()
+	s := newScenario(t, shop.WithViews(events, 11))
+	s.start(1, 2)
+	s.load(4 * time.Second)
+	for n, share := range []float64{0.2, 0.5} {
+		s.awaitPublished(share)
+		s.process(fmt.Sprintf("projector-%d", n)).Kill()
+		s.startProjector(n)
+	}
+	s.invariants()
+}
 
 // A projector that is killed while it builds a generation, and starts again under its identity,
 // continues at once: it knows that its predecessor has ended. Without that, the ranges and the
