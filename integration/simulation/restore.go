@@ -33,7 +33,15 @@ func (w *World) replaceEvents(ctx context.Context, running bool) {
 	until(ctx, func() error { return w.copyEvents(ctx) })
 	w.replaced.Store(true)
 	for end := time.Now().Add(3 * time.Minute); running && time.Now().Before(end); wait(ctx, time.Second) {
-		if w.history.drained.Load() && w.command(ctx, virtual.Publisher, "checkpoint", "set", "now", "--yes", "--why", "has published the former events") == nil {
+		if !w.history.drained.Load() {
+			continue
+		}
+		// Nobody writes, so this skips only what a later scan finds older than the start.
+		var err error
+		w.skipping(func() {
+			err = w.command(ctx, virtual.Publisher, "checkpoint", "set", "now", "--yes", "--why", "has published the former events")
+		})
+		if err == nil {
 			return
 		}
 	}
