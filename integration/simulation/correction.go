@@ -2,9 +2,11 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/virtual"
@@ -39,16 +41,25 @@ func (w *World) correct(ctx context.Context, all bool) bool {
 	return found > 0
 }
 
-// change repeats an update of an event until MongoDB acknowledges it.
+// change repeats an update of an event until MongoDB acknowledges it, or until the event has gone
+// since it was listed.
 func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
 	ctx = context.WithoutCancel(ctx)
 	var ev storedEvent
 	after := options.FindOneAndUpdate().SetReturnDocument(options.After)
+	gone := false
 	until(ctx, func() error {
 		w.writing.RLock()
 		defer w.writing.RUnlock()
-		return w.events().FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: set}}, after).Decode(&ev)
+		err := w.events().FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: set}}, after).Decode(&ev)
+		if gone = errors.Is(err, mongo.ErrNoDocuments); gone {
+			return nil
+		}
+		return err
 	})
+	if gone {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.corrected[ev.AggregateID] = append(w.corrected[ev.AggregateID], ev.EventID)
