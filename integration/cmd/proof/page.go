@@ -73,7 +73,7 @@ func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 		failures := number(len(r.Failed))
 		if len(r.Failed) > 0 {
 			failures += fmt.Sprintf(": %d", r.Failed)
-			fmt.Fprintf(&explained, "- Seed %s of `%s`: %s\n", strings.Trim(fmt.Sprint(r.Failed), "[]"), r.Commit, cmp.Or(r.Explained, "not explained yet"))
+			fmt.Fprintf(&explained, "- `%s` with seed %s: %s\n", r.Commit, strings.ReplaceAll(strings.Trim(fmt.Sprint(r.Failed), "[]"), " ", ", "), cmp.Or(r.Explained, "not explained yet"))
 		}
 		lines = append(lines, row(r.At.Format(time.DateOnly), "`"+r.Commit+"`", fmt.Sprintf("%d to %d", r.First, r.Last), &r.Tally, failures))
 	}

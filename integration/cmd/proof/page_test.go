@@ -34,7 +34,7 @@ func TestPageSaysWhatTheRecordHas(t *testing.T) {
 	for _, want := range []string{
 		"| 2026-11-28 | `0123456789` | 1 to 60 | 60 | 5.0 | 12,345 | 1,234,567 | 0 | 1: [12] |",
 		"| all |  | 60 different ones | 60 |",
-		"- Seed 12 of `0123456789`: no operator waited\n",
+		"- `0123456789` with seed 12: no operator waited\n",
 		"| crash projector | 321 |",
 		"| 60 | 90 | 1.0 |",
 		"### G3\n\n- read models equal the fold of the event store\n",
