@@ -57,7 +57,7 @@ SHORT_TESTS    = -short
 LAST_HISTORY   = 30
 RACED_HERE     =
 test-all: SHORT_TESTS  =
-test-all: LAST_HISTORY = 120
+test-all: LAST_HISTORY = 200
 test-all: RACED_HERE   = $(if $(RACE),$(RACED))
 
 .PHONY: test
@@ -76,7 +76,7 @@ test: ## Run the tests in minutes: unit and property tests, the end-to-end scena
 	@cat $(BIN)/histories.txt
 
 .PHONY: test-all
-test-all: test ## Run make test, and in the same pass what it leaves out: the race detector (with a C compiler), the long forms of tests, the scenarios that need processes, 90 more histories (20 minutes)
+test-all: test ## Run make test, and in the same pass what it leaves out: the race detector (with a C compiler), the long forms of tests, the scenarios that need processes, 170 more histories (25 minutes)
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the tests ran without the race detector")
 
 .PHONY: simulate
