@@ -152,18 +152,19 @@ func (w *World) eraseAgain(ctx context.Context) {
 	}
 }
 
-// retryBuilds repeats the builds that have failed because events were deleted while they were
+// retryBuilds repeats the builds that have failed because an aggregate was erased while they were
 // verified, and lets those go on that wait because an erased aggregate has read models of before the
 // loss of the state, or in a collection that was left behind, as docs/erasure.md says.
 func (w *World) retryBuilds(ctx context.Context) {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(w.erasures)), func(e erased) bool { return e.deleted }) {
+	if len(w.erasures) == 0 {
 		return
 	}
+	deleted := slices.ContainsFunc(slices.Collect(maps.Values(w.erasures)), func(e erased) bool { return e.deleted })
 	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
 		if strings.Contains(text(entry, "building", "reason"), "differ from the fold") {
 			_ = w.command(ctx, virtual.Projector, "projections", "retry", text(entry, "_id"), "--yes", "--why", "simulation")
 		}
-		if missing := number(entry, "building", "archived"); missing > 0 && (w.plan.Moves || number(entry, "live", "generation") == 0) {
+		if missing := number(entry, "building", "archived"); deleted && missing > 0 && (w.plan.Moves || number(entry, "live", "generation") == 0) {
 			_ = w.command(ctx, virtual.Projector, "projections", "rebuild", text(entry, "_id"), "--allow-missing", fmt.Sprint(missing), "--yes", "--why", "simulation")
 		}
 	}
