@@ -177,7 +177,8 @@ func (w *World) dropUnknownBuilds(ctx context.Context) {
 	models := w.stores.client.Database(modelsDatabase)
 	names, _ := models.ListCollectionNames(ctx, bson.D{})
 	for _, name := range names {
-		known := func(entry bson.Raw) bool { return bytes.Contains(entry, []byte(name)) }
+		built, _, _ := strings.Cut(name, ".promotion-") // so that a promotion keeps its collection
+		known := func(entry bson.Raw) bool { return bytes.Contains(entry, []byte(built)) }
 		if strings.Contains(name, ".generation-") && !slices.ContainsFunc(w.stores.Documents(stateDatabase, "projections"), known) {
 			_ = models.Collection(name).Drop(ctx)
 		}

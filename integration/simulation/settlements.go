@@ -38,7 +38,8 @@ func (s *settlements) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			s.settle()
-			if !removed && !s.world.restored.Load() && len(s.findings) < 4 {
+			// A restored state has lost what was parked since its backup.
+			if !removed && !s.world.restored.Load() && s.world.setBack.Load() == 0 && len(s.findings) < 4 {
 				s.look()
 			}
 		}
