@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,8 +37,10 @@ func (p *Projection) InCode() bool { return p.sources[0].apply != nil }
 // Compile compiles the text of [Projection.Definition] to a projection with the same
 // definition. It fails for a projection in Go.
 func Compile(definition string) (*Projection, error) {
+	decoder := json.NewDecoder(strings.NewReader(definition))
+	decoder.UseNumber()
 	var stored map[string]any
-	if err := json.Unmarshal([]byte(definition), &stored); err != nil {
+	if err := decoder.Decode(&stored); err != nil {
 		return nil, fmt.Errorf("read the stored definition: %w", err)
 	}
 	name := stored["name"]
@@ -47,13 +50,9 @@ func Compile(definition string) (*Projection, error) {
 	if stored["go"] == true {
 		return nil, fmt.Errorf("compile projection %v: the projection is in Go: only a program with its code can run it", name)
 	}
-	var file yaml.Node
-	if err := file.Encode(fileOf(stored)); err != nil {
-		return nil, fmt.Errorf("read the stored definition of projection %v: %w", name, err)
-	}
 	l := newLoader()
 	l.stored = true
-	place{loader: l, file: "the definition"}.root(&file)
+	place{loader: l, file: "the definition"}.root(yamlNode(fileOf(stored)))
 	found, err := l.result("the definition")
 	if err != nil {
 		return nil, fmt.Errorf("compile the stored definition of projection %v: %w", name, err)
@@ -122,6 +121,29 @@ func ScopeOf(definition string) (Scope, error) {
 		s.Sources = append(s.Sources, source)
 	}
 	return s, nil
+}
+
+// yamlNode returns a value of JSON as a node of YAML.
+func yamlNode(v any) *yaml.Node {
+	switch v := v.(type) {
+	case map[string]any:
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		for _, key := range sortedKeys(v) {
+			n.Content = append(n.Content, yamlNode(key), yamlNode(v[key]))
+		}
+		return n
+	case []any:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for _, element := range v {
+			n.Content = append(n.Content, yamlNode(element))
+		}
+		return n
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v)}
+	case string:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v}
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(v)}
 }
 
 // defineGo is the definition of a projection in Go.

@@ -75,8 +75,8 @@ func TestTopNIsTheTopOfAll(t *testing.T) {
 
 func TestDefinitionOfListForms(t *testing.T) {
 	t.Parallel()
-	p := projectiontest.On(t, `{push: {a: {value: " payload ", sort: {n: -1}, keep: 2}, b: {value: payload.b, keep: -3}, c: {sort: 1, value: payload.c}}}`)
-	const want = `{"collection":"c","name":"p","on":{"E":{"push":{"a":{"keep":2,"sort":{"n":-1},"value":"payload"},"b":{"keep":-3,"value":"payload.b"},"c":{"sort":1,"value":"payload.c"}}}},"semantics":1}`
+	p := projectiontest.On(t, `{push: {a: {value: " payload ", sort: {n: -1}, keep: 2}, b: {value: payload.b, keep: -3}, c: {sort: 1, value: payload.c}, d: {value: payload.d, keep: 3000000}}}`)
+	const want = `{"collection":"c","name":"p","on":{"E":{"push":{"a":{"keep":2,"sort":{"n":-1},"value":"payload"},"b":{"keep":-3,"value":"payload.b"},"c":{"sort":1,"value":"payload.c"},"d":{"keep":3000000,"value":"payload.d"}}}},"semantics":1}`
 	if p.Definition() != want {
 		t.Errorf("definition is %s", p.Definition())
 	}
