@@ -91,19 +91,19 @@ func insertEntries(_ *meter, args ...ref.Val) ref.Val {
 	return target
 }
 
-// refuseLocalZone refuses a zone as [localZone] does.
+// refuseLocalZone refuses what [checkNotLocal] refuses.
 func refuseLocalZone(_ *meter, a ...ref.Val) ref.Val {
 	if len(a) == 2 {
-		if err := localZone(a[1]); err != nil {
+		if err := checkNotLocal(a[1]); err != nil {
 			return types.WrapErr(err)
 		}
 	}
 	return nil
 }
 
-// localZone refuses the time zone of the process, which can differ between two projectors
+// checkNotLocal refuses the time zone of the process, which can differ between two projectors
 // that fold the same event.
-func localZone(zone ref.Val) error {
+func checkNotLocal(zone ref.Val) error {
 	if zone == types.String("Local") || zone == types.String("localtime") {
 		return fmt.Errorf("time zone %v is that of the projector, so equal events could have different results: name a zone, such as Europe/Berlin", zone)
 	}

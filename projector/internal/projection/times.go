@@ -99,7 +99,7 @@ var zoneOffset = regexp.MustCompile(`^([+-])([01]\d|2[0-3]):([0-5]\d)$`)
 
 // zoneOf returns the zone of a name such as Europe/Berlin, or of an offset such as +01:00.
 func zoneOf(name string) (*time.Location, error) {
-	if err := localZone(types.String(name)); err != nil {
+	if err := checkNotLocal(types.String(name)); err != nil {
 		return nil, err
 	}
 	if m := zoneOffset.FindStringSubmatch(name); m != nil {
