@@ -52,7 +52,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 	}
 	for _, name := range append([]string{embeddedSubscription}, o.MoreSubscriptions...) {
 		topic.Subscriptions = append(topic.Subscriptions, sbemu.Subscription{
-			Name: name, RequiresSession: true, LockDuration: 30 * time.Second, DeadLetterExpired: true,
+			Name: name, RequiresSession: true, LockDuration: lockDuration, DeadLetterExpired: true,
 		})
 	}
 	broker, err := sbemu.New(sbemu.Config{Listener: o.BrokerListener, Topics: []sbemu.Topic{topic}})
