@@ -160,12 +160,19 @@ func (w *World) retryBuilds(ctx context.Context) {
 		return
 	}
 	deleted := slices.ContainsFunc(slices.Collect(maps.Values(w.erasures)), func(e erased) bool { return e.deleted })
-	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
-		if strings.Contains(text(entry, "building", "reason"), "differ from the fold") {
-			_ = w.command(ctx, virtual.Projector, "projections", "retry", text(entry, "_id"), "--yes", "--why", "simulation")
-		}
+	w.retryFailed(ctx, "differ from the fold")
+	for _, entry := range w.state("projections") {
 		if missing := number(entry, "building", "archived"); deleted && missing > 0 && (w.plan.Moves || number(entry, "live", "generation") == 0) {
 			_ = w.command(ctx, virtual.Projector, "projections", "rebuild", text(entry, "_id"), "--allow-missing", fmt.Sprint(missing), "--yes", "--why", "simulation")
+		}
+	}
+}
+
+// retryFailed repeats the builds whose reason has one of the texts.
+func (w *World) retryFailed(ctx context.Context, texts ...string) {
+	for _, entry := range w.state("projections") {
+		if slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(text(entry, "building", "reason"), s) }) {
+			_ = w.command(ctx, virtual.Projector, "projections", "retry", text(entry, "_id"), "--yes", "--why", "simulation")
 		}
 	}
 }

@@ -366,7 +366,7 @@ func checkListed(_ context.Context, o *outcome) ([]string, error) {
 			findings = append(findings, fmt.Sprintf("the quarantine has an event of the stream %q, which no pipeline has", stream))
 		}
 	}
-	for i := range o.unreadable { // each of another aggregate
+	for i := range o.unreadable { // each is the only event of its aggregate
 		c := &o.unreadable[i]
 		if len(o.world.corrected[c.aggregate]) > 0 || o.world.isErased(c.aggregate) {
 			continue
@@ -390,8 +390,8 @@ func (w *World) abandoned(projection string, generation int64) bool {
 	return slices.ContainsFunc(garbage, func(g bson.RawValue) bool { return number(g.Document(), "generation") == generation })
 }
 
-// checkVerify lets verify look. Once nothing is left to do, it need not look twice, unless another
-// pipeline has worked since.
+// checkVerify runs the command verify. Once nothing is left to do, verify has just run, so it is not
+// repeated unless another pipeline may have worked since.
 func checkVerify(ctx context.Context, o *outcome) ([]string, error) {
 	if o.idle && len(o.world.pipelines) == 1 {
 		return nil, nil

@@ -260,14 +260,9 @@ func (w *World) settle(ctx context.Context) {
 	// A discard ends with its reason.
 	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--discarded", "--wait", "0s", "--yes", "--why", "settle")
 	if w.setBack.Load() > 0 || w.restored.Load() {
-		// A build whose collection is gone since a restore fails, and so does one whose collection
-		// readers see already. An operator repeats it.
+		// After a restore, a build fails whose collection is gone, or is what readers see already.
 		wait(ctx, 20*time.Second)
-		for _, entry := range w.state("projections") {
-			if reason := text(entry, "building", "reason"); strings.Contains(reason, "is gone") || strings.Contains(reason, "what readers see already") {
-				_ = w.command(ctx, virtual.Projector, "projections", "retry", text(entry, "_id"), "--yes", "--why", "restored")
-			}
-		}
+		w.retryFailed(ctx, "is gone", "what readers see already")
 	}
 	if unbuilt {
 		// An aggregate whose event has been corrected may have resumed in the live generation
