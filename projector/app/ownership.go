@@ -20,14 +20,15 @@ import (
 // sessions of it. Otherwise a misspelt subscription would own the names, and the corrected one
 // would be refused. A later start does not wait for the broker here.
 func (p *Projector) own(ctx context.Context, s *config.Stores) error {
-	var unowned []catalog.OwnedName
+	var unowned []catalog.Place
 	if err := p.bind(ctx, s, func(ctx context.Context, places []catalog.Place) (err error) {
 		unowned, err = catalog.CheckNames(ctx, places)
 		return err
 	}); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(unowned, func(n catalog.OwnedName) bool { return n.Kind == operate.OwnedSubscription }) {
+	drained := func(n catalog.OwnedName) bool { return n.Kind == operate.OwnedSubscription }
+	if slices.ContainsFunc(unowned, func(place catalog.Place) bool { return slices.ContainsFunc(place.Names, drained) }) {
 		if err := p.awaitSubscription(ctx); err != nil {
 			return err
 		}

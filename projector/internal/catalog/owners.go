@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,7 +19,7 @@ const OwnersName = "pipeline_owners"
 
 // ErrUnsettled says that the owner of a name has come and gone while it was read, as while a
 // replica set elects its primary. A later attempt succeeds.
-var ErrUnsettled = errors.New("its owner record appeared and disappeared several times; the replica set may be electing its primary")
+var ErrUnsettled = errors.New("its owner record was there and is gone; the replica set may be electing its primary")
 
 // Owners returns the collection pipeline_owners of db.
 func Owners(db *mongo.Database) *mongo.Collection {
@@ -43,10 +44,11 @@ type owned struct {
 // owns some of the names; then it has changed nothing. Any other error is
 // [ErrUnsettled] or MongoDB's. The context should have no deadline of its own.
 func TakeNames(ctx context.Context, places []Place, logger zerolog.Logger) error {
-	if _, err := CheckNames(ctx, places); err != nil {
+	unowned, err := CheckNames(ctx, places)
+	if err != nil {
 		return err
 	}
-	for _, place := range places {
+	for _, place := range unowned {
 		for _, name := range place.Names {
 			if err := takeName(ctx, place.Owners, name, logger); err != nil {
 				return err
@@ -58,20 +60,23 @@ func TakeNames(ctx context.Context, places []Place, logger zerolog.Logger) error
 
 // CheckNames fails with [ErrOwned] if [TakeNames] would, and changes nothing. Otherwise it returns the
 // names that have no owner yet. Any other error is MongoDB's.
-func CheckNames(ctx context.Context, places []Place) (unowned []OwnedName, err error) {
+func CheckNames(ctx context.Context, places []Place) (unowned []Place, err error) {
 	var conflicts []Conflict
 	for _, place := range places {
+		owners, err := ownersOf(ctx, place)
+		if err != nil {
+			return nil, err
+		}
+		lacking := Place{Owners: place.Owners}
 		for _, name := range place.Names {
-			found, err := findOwner(ctx, place.Owners, name)
-			switch {
-			case err != nil:
-				return nil, err
-			case found == nil:
-				unowned = append(unowned, name)
-			case !sameOwner(found.Owner, name.Owner):
-				conflicts = append(conflicts, Conflict{OwnedName: name, Recorded: found.Owner})
+			switch owner, ok := owners[name.ID()]; {
+			case !ok:
+				lacking.Names = append(lacking.Names, name)
+			case !sameOwner(owner, name.Owner):
+				conflicts = append(conflicts, Conflict{OwnedName: name, Recorded: owner})
 			}
 		}
+		unowned = append(unowned, lacking)
 	}
 	if len(conflicts) > 0 {
 		return nil, &ConflictError{conflicts}
@@ -79,26 +84,27 @@ func CheckNames(ctx context.Context, places []Place) (unowned []OwnedName, err e
 	return unowned, nil
 }
 
-// findOwner returns the stored owner of a name; nil if it has none.
-func findOwner(ctx context.Context, owners mongox.Collection, name OwnedName) (*owned, error) {
-	var found owned
-	err := owners.FindOne(ctx, bson.D{{Key: "_id", Value: name.ID()}}).Decode(&found)
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read the owner of %s: %w", name.ID(), err)
+// ownersOf returns the stored owners of the names, by the ids of their records.
+func ownersOf(ctx context.Context, place Place) (map[string][]OwnerField, error) {
+	ids := make([]string, len(place.Names))
+	for i, name := range place.Names {
+		ids[i] = name.ID()
 	}
-	return &found, nil
+	found, err := mongox.All[owned](ctx, place.Owners)(place.Owners.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}))
+	if err != nil {
+		return nil, fmt.Errorf("read the owners of %s: %w", strings.Join(ids, ", "), err)
+	}
+	owners := make(map[string][]OwnerField, len(found))
+	for _, o := range found {
+		owners[o.ID] = o.Owner
+	}
+	return owners, nil
 }
 
 // OwnerOf returns the stored owner of a name; nil if there is none.
 func OwnerOf(ctx context.Context, owners mongox.Collection, name OwnedName) ([]OwnerField, error) {
-	found, err := findOwner(ctx, owners, name)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	return found.Owner, nil
+	found, err := ownersOf(ctx, Place{Owners: owners, Names: []OwnedName{name}})
+	return found[name.ID()], err
 }
 
 // ReleaseName removes the owner of a name, if there is one.
@@ -109,33 +115,21 @@ func ReleaseName(ctx context.Context, owners mongox.Collection, name OwnedName) 
 	return nil
 }
 
-// takeAttempts bounds the attempts to own a name. An attempt fails if the owner is gone
-// between the insert that it refuses and the read of it: a new primary has rolled it back, or
-// somebody deletes owners.
-const takeAttempts = 3
-
-// takeName makes the pipeline the owner of one name, unless it has another one.
+// takeName makes the pipeline the owner of a name that had none. Another process, of this pipeline
+// or of another, may have been faster. The record that refuses the insert can be gone when it is
+// read: a new primary has rolled it back, or somebody deletes owners.
 func takeName(ctx context.Context, owners mongox.Collection, name OwnedName, logger zerolog.Logger) error {
-	for range takeAttempts {
-		_, err := owners.InsertOne(ctx, owned{ID: name.ID(), Owner: name.Owner, Since: time.Now()})
-		switch {
-		case err == nil:
-			logger.Info().Str("name", name.ID()).Msg("name had no owner; now owned by this pipeline")
-			return nil
-		case !mongo.IsDuplicateKeyError(err):
-			return fmt.Errorf("own %s: %w", name.ID(), err)
-		}
-		// Another process, of this pipeline or of another, may have been faster.
-		found, err := findOwner(ctx, owners, name)
-		switch {
-		case err != nil:
-			return err
-		case found == nil:
-		case !sameOwner(found.Owner, name.Owner):
-			return &ConflictError{[]Conflict{{OwnedName: name, Recorded: found.Owner}}}
-		default:
-			return nil
-		}
+	_, err := owners.InsertOne(ctx, owned{ID: name.ID(), Owner: name.Owner, Since: time.Now()})
+	switch {
+	case err == nil:
+		logger.Info().Str("name", name.ID()).Msg("name had no owner; now owned by this pipeline")
+		return nil
+	case !mongo.IsDuplicateKeyError(err):
+		return fmt.Errorf("own %s: %w", name.ID(), err)
 	}
-	return fmt.Errorf("own %s: %w", name.ID(), ErrUnsettled)
+	unowned, err := CheckNames(ctx, []Place{{Owners: owners, Names: []OwnedName{name}}})
+	if err == nil && len(unowned[0].Names) > 0 {
+		err = fmt.Errorf("own %s: %w", name.ID(), ErrUnsettled)
+	}
+	return err
 }
