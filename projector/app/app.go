@@ -46,6 +46,7 @@ const stopTimeout = 2 * time.Second
 type Projector struct {
 	config      config.Config
 	projections []*Projection
+	compiler    *operate.Compiler
 	logger      zerolog.Logger
 	registry    *prometheus.Registry
 	listener    net.Listener
@@ -81,7 +82,7 @@ func New(o Options) *Projector {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
 	}
-	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener, queries: o.QueryListener}
+	return &Projector{config: o.Config, projections: o.Projections, compiler: operate.NewCompiler(o.Projections), logger: o.Logger, registry: o.Registry, listener: o.Listener, queries: o.QueryListener}
 }
 
 // Run projects until ctx ends. Then it finishes the received events, releases its sessions
@@ -284,7 +285,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		large:  semaphore.NewWeighted(maxRead),
 		tracer: p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
-	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.projections, p.config.Fields.FromZero()))
+	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.compiler, p.config.Fields.FromZero()))
 	resumer := history.NewResumer(history.ResumerOptions{Claims: parked, Soon: parked.Soon(), Engine: eng, Registerer: p.registry, Logger: p.logger})
 	reader := event.NewReader(c.EventFields())
 	namespace, err := sbus.Open(c.ServiceBus.Config)

@@ -74,7 +74,7 @@ func (c *cluster) pod(rate int, projections ...*Projection) *clusterPod {
 func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, error) {
 	t := c.t
 	t.Helper()
-	p := &Projector{projections: projections, logger: zerolog.Nop(), registry: obs.NewRegistry()}
+	p := &Projector{projections: projections, compiler: operate.NewCompiler(projections), logger: zerolog.Nop(), registry: obs.NewRegistry()}
 	p.config.Fields = event.DefaultFields()
 	p.config.Projections.FailureLimit = 0.2
 	p.config.History = config.History{OnChange: "rebuild", RefoldRate: new(rate), VerifySample: 1}
@@ -90,7 +90,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 		t.Fatal(err)
 	}
 	pod.reader = event.NewReader(p.config.Fields)
-	pod.upkeep = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, projections, false))
+	pod.upkeep = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, p.compiler, false))
 	workers := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(history.Activity))
 	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: map[job.Kind]job.Worker{job.Build: workers, job.Sweep: workers, job.Verify: workers}, Holder: name, Small: smallJob(p.config.History.JobRate()), Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
 	pod.coordinator = p.coordinator(s, pod.upkeep, parked, events)

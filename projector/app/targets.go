@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -20,43 +19,22 @@ type targets struct {
 	*engine.Engine
 	parked     *park.Store
 	readModels *mongo.Database
-	declared   []*Projection
+	compiler   *operate.Compiler
 	// fromZero is set if event ids begin at 0.
 	fromZero bool
-
-	mu sync.Mutex
-	// compiled has the projections of definitions, by hash.
-	compiled map[string]*Projection
 	// prepared has the collections of live generations that exist.
 	prepared map[string]bool
 }
 
 var _ catalog.Engine = (*targets)(nil)
 
-func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, declared []*Projection, fromZero bool) *targets {
-	return &targets{Engine: eng, parked: parked, readModels: db, declared: declared, fromZero: fromZero, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
-}
-
-// projection returns the projection of a definition. If it is declared in YAML, it is
-// compiled from the catalog's text even if this process declares the same, so that all pods
-// run the same definition.
-func (t *targets) projection(d catalog.Definition) (*Projection, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.compiled[d.Hash]; p != nil {
-		return p, nil
-	}
-	p, err := operate.Compile(d, t.declared)
-	if err != nil {
-		return nil, err
-	}
-	t.compiled[d.Hash] = p
-	return p, nil
+func newTargets(eng *engine.Engine, parked *park.Store, db *mongo.Database, compiler *operate.Compiler, fromZero bool) *targets {
+	return &targets{Engine: eng, parked: parked, readModels: db, compiler: compiler, fromZero: fromZero, prepared: map[string]bool{}}
 }
 
 // Able returns why this process cannot fold events into a target; nil if it can.
 func (t *targets) Able(target catalog.Target) error {
-	_, err := t.projection(target.Definition)
+	_, err := t.compiler.Compile(target.Definition)
 	return err
 }
 
@@ -66,7 +44,7 @@ func (t *targets) Set(ctx context.Context, all []catalog.Target) error {
 	served := make([]park.Served, len(all))
 	var live []string
 	for i, target := range all {
-		p, err := t.projection(target.Definition)
+		p, err := t.compiler.Compile(target.Definition)
 		if err != nil {
 			return err
 		}

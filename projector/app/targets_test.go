@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
+	"github.com/penstock-cdc/penstock/projector/internal/operate"
 )
 
 // version makes a projection in Go with this version as its definition.
@@ -25,8 +26,8 @@ func version(t *testing.T, name, version string) *Projection {
 func TestProcessServesOnlyTheVersionsInItsCode(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
-	old := newTargets(nil, nil, nil, []*Projection{first}, false)
-	if p, err := old.projection(catalog.Declare(first)[0].Definition); p != first || err != nil {
+	old := newTargets(nil, nil, nil, operate.NewCompiler([]*Projection{first}), false)
+	if p, err := old.compiler.Compile(catalog.Declare(first)[0].Definition); p != first || err != nil {
 		t.Errorf("its own: %v, %v", p, err)
 	}
 	if err := old.Able(catalog.Target{Projection: "accounts", Generation: 2, Definition: catalog.Declare(second)[0].Definition}); err == nil {

@@ -15,7 +15,7 @@ import (
 // workers returns the workers of all kinds of jobs. They share one rate, and yield to the
 // live events that the handler records in live.
 func (p *Projector) workers(s *config.Stores, eng *engine.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *history.Activity) *history.Workers {
-	o := operate.VerificationOptions(p.config, s, p.projections)
+	o := operate.VerificationOptions(p.config, s, p.compiler)
 	o.Events, o.Store, o.Parking, o.Logger = events, store, parked, p.logger
 	o.Targets, o.Engine, o.Reachable = eng.Targets, eng, s.PingReadModels
 	o.Pace = history.NewPace(history.PaceOptions{Rate: float64(p.config.History.JobRate()), Live: live, Registerer: p.registry})

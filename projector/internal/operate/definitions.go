@@ -24,8 +24,8 @@ import (
 // definitions finds the projections that jobs name. It looks in the catalog, then among
 // those of this process.
 type definitions struct {
-	catalog  *mongo.Collection
-	declared []*projection.Projection
+	*Compiler
+	catalog *mongo.Collection
 	// mine reports whether a projection of that pipeline belongs to the event store of this
 	// process. Two pipelines can share the catalog, and each has its own events.
 	mine func(pipeline string) bool
@@ -34,15 +34,15 @@ type definitions struct {
 }
 
 // newDefinitions makes the definitions of a pod, which works for its own pipeline only.
-func newDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
+func newDefinitions(s *config.Stores, c config.Config, compiler *Compiler) *definitions {
 	own := c.Pipeline().String()
-	return &definitions{s.State.Collection(catalog.CatalogName), declared, func(pipeline string) bool { return pipeline == own }, c.Fields.FromZero()}
+	return &definitions{compiler, s.State.Collection(catalog.CatalogName), func(pipeline string) bool { return pipeline == own }, c.Fields.FromZero()}
 }
 
 // newCommandDefinitions makes the definitions of a command. Its configuration names the
 // event store of the pipeline, but not always the subscription.
 func newCommandDefinitions(s *config.Stores, c config.Config, declared []*projection.Projection) *definitions {
-	return &definitions{s.State.Collection(catalog.CatalogName), declared, c.Pipeline().SameEvents, c.Fields.FromZero()}
+	return &definitions{NewCompiler(declared), s.State.Collection(catalog.CatalogName), c.Pipeline().SameEvents, c.Fields.FromZero()}
 }
 
 // errOtherPipeline says that another pipeline owns a projection.
@@ -127,7 +127,7 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	if number > catalog.First {
 		t.Generation = number
 	}
-	t.Projection, err = Compile(definition, d.declared)
+	t.Projection, err = d.Compile(definition)
 	switch {
 	case errors.Is(err, errNoCode):
 		return t, fmt.Errorf("the code of generation %d of projection %s is not in this process: %w", number, name, job.ErrNotHere)
@@ -172,9 +172,9 @@ func (d *definitions) succeeded(ctx context.Context, name string, live int64) (b
 }
 
 // VerificationOptions are the options of the workers of a pod that concern verifications. The pod
-// works for its own pipeline only. declared are the projections of the pod.
-func VerificationOptions(c config.Config, s *config.Stores, declared []*projection.Projection) history.Options {
-	return newDefinitions(s, c, declared).options(s)
+// works for its own pipeline only.
+func VerificationOptions(c config.Config, s *config.Stores, compiler *Compiler) history.Options {
+	return newDefinitions(s, c, compiler).options(s)
 }
 
 func (d *definitions) options(s *config.Stores) history.Options {

@@ -3,7 +3,6 @@ package operate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,7 +93,7 @@ func (e *Environment) liveFoldables(found map[string]*catalog.Entry, names []str
 			continue
 		}
 		var err error
-		if f.Projection, err = Compile(d, e.inCode); err != nil {
+		if f.Projection, err = NewCompiler(e.inCode).Compile(d); err != nil {
 			if len(names) == 0 && d.InCode {
 				fmt.Fprintf(e.stderr, "%s: left out: %v\n", name, err)
 				continue
@@ -104,23 +103,6 @@ func (e *Environment) liveFoldables(found map[string]*catalog.Entry, names []str
 		all = append(all, f)
 	}
 	return all, nil
-}
-
-// errNoCode says that the code of a definition is only in other pods.
-var errNoCode = errors.New("this process does not have the code of that definition")
-
-// Compile returns the projection of a definition in the catalog. inCode has the projections
-// in Go.
-func Compile(d catalog.Definition, inCode []*projection.Projection) (*projection.Projection, error) {
-	if !d.InCode {
-		return projection.Compile(d.Text)
-	}
-	for _, p := range inCode {
-		if p.Hash() == d.Hash {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("definition %s: %w", d.Hash, errNoCode)
 }
 
 // chooseFoldables returns the projections with these names, in the order of the names.

@@ -40,8 +40,8 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 		d    *definitions
 		mine bool
 	}{
-		{"a pod of the pipeline", newDefinitions(s, invoices, projections), true},
-		{"a pod of another pipeline", newDefinitions(s, orders, projections), false},
+		{"a pod of the pipeline", newDefinitions(s, invoices, NewCompiler(projections)), true},
+		{"a pod of another pipeline", newDefinitions(s, orders, NewCompiler(projections)), false},
 		{"a command of the pipeline", newCommandDefinitions(s, invoices, projections), true},
 		{"a command of another pipeline", newCommandDefinitions(s, orders, projections), false},
 	} {
