@@ -91,7 +91,6 @@ type entry struct {
 	Live *struct {
 		Generation int64
 		Collection string
-		Asked      bool
 	}
 	Building *struct {
 		Generation int64
@@ -174,44 +173,31 @@ func projectionsAreAddedRenamedAndRetired(t *testing.T) {
 	s.complete("totals", 5)
 }
 
-// TestChangedProjectionIsRefusedUntilTheCommand checks PENSTOCK_ON_CHANGE=refuse. A changed
-// projection ends the projector with the difference. The command that the error names
-// starts the rebuild.
-func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
-	scene(t, changedProjectionIsRefusedUntilTheCommand)
+// TestRebuildIsWatchedUntilItIsLive checks that commands follow the build of a changed
+// projection, until the declared definition is live.
+func TestRebuildIsWatchedUntilItIsLive(t *testing.T) {
+	scene(t, rebuildIsWatchedUntilItIsLive)
 }
 
-func changedProjectionIsRefusedUntilTheCommand(t *testing.T) {
+func rebuildIsWatchedUntilItIsLive(t *testing.T) {
 	t.Helper()
 	s := newTallies(t, tally("tallies", "tallies", 1))
 	s.start(1, 1)
 	s.store(2)
 	s.complete("tallies", 1)
-	file := s.declare(tally("tallies", "tallies", 2), "PENSTOCK_ON_CHANGE=refuse")
-	s.refused(s.startProjector(1), "PENSTOCK_ON_CHANGE=refuse", "- on Counted inc n: payload.n*1", "+ on Counted inc n: payload.n*2", "projector projections rebuild tallies")
-	if e := s.entry("tallies"); e.Building != nil {
-		t.Fatalf("the refused projector has begun a rebuild: %+v", e.Building)
-	}
-	s.projectorCommand(0, "projections", "rebuild", "tallies", "--yes", "--why=tested", "--projections="+file)
-	// The projector with the old file builds it, although no projector declares the new
-	// definition yet.
-	if stdout, _ := s.projectorCommand(0, "projections", "watch", "tallies"); !strings.Contains(stdout, fmt.Sprintf("generation %d", s.entry("tallies").Live.Generation)) || !strings.HasSuffix(stdout, " is live\n") {
-		t.Errorf("the rebuild was followed with\n%s", stdout)
+	declared := "--projections=" + s.declare(tally("tallies", "tallies", 2))
+	s.startProjector(1)
+	if stdout, _ := s.projectorCommand(0, "projections", "watch", "--until-live", declared); !strings.HasPrefix(stdout, "projection tallies: ") || !strings.HasSuffix(stdout, " is live\n") {
+		t.Errorf("the declared definition was awaited with\n%s", stdout)
 	}
 	s.live("tallies", 2)
-	declared := "--projections=" + file
-	if stdout, _ := s.projectorCommand(0, "projections", "watch", "--until-live", declared); !strings.HasPrefix(stdout, "projection tallies: generation ") || !strings.HasSuffix(stdout, " is live\n") {
-		t.Errorf("the declared definition is live, and the command prints\n%s", stdout)
+	if stdout, _ := s.projectorCommand(0, "projections", "watch", "tallies"); !strings.Contains(stdout, fmt.Sprintf("generation %d", s.entry("tallies").Live.Generation)) || !strings.HasSuffix(stdout, " is live\n") {
+		t.Errorf("the rebuild was followed with\n%s", stdout)
 	}
 	other := "--projections=" + s.projectionsFile("projections:\n"+tally("tallies", "tallies", 3))
 	if stdout, stderr := s.projectorCommand(1, "projections", "watch", "tallies", "--until-live", "--timeout=1s", other); !strings.Contains(stdout, "no projector has declared this definition yet") || !strings.Contains(stderr, "not live after 1s (--timeout)") {
 		t.Errorf("another definition is awaited with\n%s%s", stdout, stderr)
 	}
-	s.startProjector(2)
-	s.await("the new definition declared", func() bool {
-		e := s.entry("tallies")
-		return e.Live != nil && !e.Live.Asked
-	})
 	s.store(1)
 	s.complete("tallies", 2)
 }

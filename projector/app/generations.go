@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/projection/authoring"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
@@ -97,8 +96,6 @@ func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.R
 		Used: func(ctx context.Context, d catalog.Declared) (int64, error) {
 			return readmodel.HighestGeneration(ctx, s.ReadModels, d.Name, d.Collection)
 		},
-		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
-		Difference: authoring.Difference,
 		Registerer: p.registry, Logger: p.logger,
 	})
 	return h
@@ -125,7 +122,7 @@ func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkee
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, catalog.ErrRefused), errors.Is(err, readmodel.ErrLayout):
+		case errors.Is(err, readmodel.ErrLayout):
 			return errors.Join(err, h.registry.Leave(ctx))
 		case !mongox.Transient(err) && mongox.HasCode(err, mongox.CodeUnauthorized):
 			return fmt.Errorf("%s at %s: %w; the user needs the role readWrite on that database", what, p.config.MongoDB.State(), err)

@@ -77,7 +77,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	p := &Projector{projections: projections, compiler: operate.NewCompiler(projections), logger: zerolog.Nop(), registry: obs.NewRegistry()}
 	p.config.Fields = event.DefaultFields()
 	p.config.Projections.FailureLimit = 0.2
-	p.config.History = config.History{OnChange: "rebuild", RefoldRate: new(rate), VerifySample: 1}
+	p.config.History = config.History{RefoldRate: new(rate), VerifySample: 1}
 	s := &config.Stores{ReadModels: c.database, State: c.database, Events: c.database.Collection("events")}
 	name := podName("host")
 	loader, writer := readmodel.NewLoader(c.database, readmodel.LoaderOptions{}), readmodel.NewWriter(c.database, readmodel.WriterOptions{})

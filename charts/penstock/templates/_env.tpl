@@ -175,7 +175,6 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_READMODELS_DATABASE" $readModels.database)
   (list "AZURE_SERVICEBUS_SUBSCRIPTION_NAME" .Values.serviceBus.subscription)
   (list "PENSTOCK_PROJECTIONS" (ternary "/etc/penstock/projections" "" (ne (include "penstock.hasProjectionFiles" .) "")))
-  (list "PENSTOCK_ON_CHANGE" $own.projections.onChange)
   (list "PENSTOCK_RECONCILE" $own.history.reconcile)
   (list "PENSTOCK_RECONCILE_CONTENT" (ternary "true" "" $own.history.reconcileContent))
   (list "PENSTOCK_VERIFY_SAMPLE" $own.history.verifySample)

@@ -22,7 +22,6 @@ const (
 	whatPromoted   = "promoted"
 	whatRetired    = "retired"
 	whatReturned   = "declared again"
-	whatDeclared   = "declared by a pod"
 )
 
 func (e *Entry) record(generation int64, hash, what string, by Author) {
@@ -101,21 +100,6 @@ func (e *Entry) discard(what string, by Author) error {
 	return nil
 }
 
-// declare records that a pod declares the definition that an operator asked for. From now
-// on the pods' files decide again.
-func declare(e *Entry, by Author) *Entry {
-	next := e.copy()
-	number := next.Generations
-	if next.Building != nil {
-		next.Building.Asked = false
-	} else {
-		next.Live.Asked = false
-		number = next.Live.Generation
-	}
-	next.record(number, next.Wanted(), whatDeclared, by)
-	return next
-}
-
 // Retire records that no pod declares the projection any more, and cancels a build in
 // progress. It returns an error while a generation is being promoted.
 func Retire(e *Entry, by Author) (*Entry, error) {
@@ -151,7 +135,7 @@ func Promote(e *Entry, by Author) *Entry {
 		}
 	}
 	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return l.Collection == b.Collection })
-	next.Live = &Live{Generation: b.Generation, Definition: b.Definition, Since: by.At, Asked: b.Asked}
+	next.Live = &Live{Generation: b.Generation, Definition: b.Definition, Since: by.At}
 	next.Building = nil
 	by.Who, by.Why = b.Who, b.Why
 	next.record(b.Generation, b.Hash, whatPromoted, by)

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -29,9 +28,6 @@ type Change struct {
 	Old, New *Entry
 	// Declared is the definition that asks for the change.
 	Declared Declared
-	// Changed is set if the change replaces a projection's definition. An operator may
-	// have to confirm it first: see PENSTOCK_ON_CHANGE.
-	Changed bool
 }
 
 // begins reports whether a generation begins with the change.
@@ -51,21 +47,14 @@ func Decide(v View, by Author) []Change {
 			// An operator has cancelled its build: the pod follows the catalog.
 		case old == nil || old.RetiredAt != nil || old.Live == nil && old.Building == nil:
 			c.New, _ = Start(old, v.Pipeline, d, used, by)
-			c.Changed = old != nil && old.Live != nil && old.Live.Hash != d.Hash
 		case d.Hash == old.Wanted():
-			if old.asked() && (old.Building == nil || old.Building.State != Promoting) {
-				c.New = declare(old, by)
-			}
-		case old.Seen(d.Hash) && old.asked():
-			// An operator has asked for another definition, and pods that declare it have
-			// not started yet.
+			// The catalog has it already.
 		case old.Seen(d.Hash) && v.declared(d.Name, old.Wanted()):
 			// The pod has an old file: it follows the catalog.
 		case old.Live != nil && old.Live.Hash == d.Hash && !old.Live.Frozen:
 			c.New, _ = Cancel(old, by)
 		default:
 			c.New, _ = Start(old, v.Pipeline, d, used, by)
-			c.Changed = true
 		}
 		if c.New != nil {
 			changes = append(changes, c)
@@ -154,15 +143,4 @@ func Targets(entries map[string]*Entry) []Target {
 		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Generation, b.Generation))
 	})
 	return targets
-}
-
-// Refusal returns the error of a pod whose declaration changes a projection although
-// changes need a confirmation. difference are the lines in which the two definitions
-// differ.
-func (c Change) Refusal(difference []string) error {
-	text := ""
-	for _, line := range difference {
-		text += "\n  " + line
-	}
-	return fmt.Errorf("projection %s is declared with definition %s, and the catalog has %s:%s\nTo rebuild it, run: projector projections rebuild %s", c.Declared.Name, c.Declared.Hash, c.Old.Wanted(), text, c.Declared.Name)
 }

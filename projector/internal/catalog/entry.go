@@ -78,8 +78,6 @@ type Live struct {
 	// Frozen is set if the projection was retired and is declared again. No pod writes
 	// the generation; readers use it until the new one replaces it.
 	Frozen bool `bson:"frozen,omitempty"`
-	// Asked is as in [Build].
-	Asked bool `bson:"asked,omitempty"`
 }
 
 // JobIDs are the ids of a building generation's jobs; empty before they are created.
@@ -117,10 +115,6 @@ type Build struct {
 	StartedAt time.Time `bson:"startedAt"`
 	Who       string    `bson:"who,omitempty"`
 	Why       string    `bson:"why,omitempty"`
-	// Asked is set if an operator has asked for this definition and no pod has declared
-	// it since. Until one does, pods with an older file follow it: the missing
-	// declaration is not treated as a rollback.
-	Asked bool `bson:"asked,omitempty"`
 }
 
 // Allowed is what the promotion of a generation tolerates.
@@ -226,29 +220,14 @@ type Entry struct {
 
 // Wanted returns the hash of the building definition, or else of the live one; empty for
 // none.
-func (e *Entry) Wanted() string { return e.wanted().Hash }
-
-// wanted returns the building definition, or else the live one; the zero value for none.
-func (e *Entry) wanted() Definition {
+func (e *Entry) Wanted() string {
 	switch {
 	case e.Building != nil:
-		return e.Building.Definition
+		return e.Building.Hash
 	case e.Live != nil:
-		return e.Live.Definition
+		return e.Live.Hash
 	}
-	return Definition{}
-}
-
-// asked reports whether an operator asked for the building definition, or else for the
-// live one, and no pod has declared it yet.
-func (e *Entry) asked() bool {
-	switch {
-	case e.Building != nil:
-		return e.Building.Asked && e.Building.State != Failed
-	case e.Live != nil:
-		return e.Live.Asked
-	}
-	return false
+	return ""
 }
 
 // Seen reports whether the projection has had a definition before, or has it now.

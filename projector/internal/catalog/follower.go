@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -31,10 +30,6 @@ const (
 	// leaveTimeout bounds the end of the registration when the pod stops.
 	leaveTimeout = 2 * time.Second
 )
-
-// ErrRefused is returned if this pod's declarations change a projection and changes must
-// be confirmed by a command.
-var ErrRefused = errors.New("PENSTOCK_ON_CHANGE=refuse: a projection has changed")
 
 // Engine folds events into generations.
 type Engine interface {
@@ -65,10 +60,6 @@ type FollowerOptions struct {
 	// projection, before one of its generations begins in a collection that no projection of the
 	// catalog uses; 0 for none. The error is final if the collection cannot hold read models.
 	Used func(ctx context.Context, d Declared) (int64, error)
-	// Refuse makes [Follower.Start] fail with [ErrRefused] instead of rebuilding a
-	// changed projection. Difference returns the lines in which two definitions differ.
-	Refuse     bool
-	Difference func(before, after string) []string
 	// Registerer may be nil.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -95,9 +86,8 @@ type Follower struct {
 	// observed is when the registrations were last read for undeclared.
 	observed time.Time
 	decided  time.Time
-	// refused and givenUp are the hashes of the definitions that were already logged as
-	// such.
-	refused, givenUp map[string]string
+	// givenUp are the hashes of the definitions that were already logged as such.
+	givenUp map[string]string
 
 	mu sync.Mutex
 	// entries are the catalog's entries as of the last read.
@@ -108,12 +98,12 @@ type Follower struct {
 func NewFollower(o FollowerOptions) *Follower {
 	return &Follower{
 		FollowerOptions: o, metrics: newMetrics(o.Registerer),
-		paused: map[string]string{}, unable: map[Serving]bool{}, undeclared: map[string]time.Time{}, refused: map[string]string{}, givenUp: map[string]string{},
+		paused: map[string]string{}, unable: map[Serving]bool{}, undeclared: map[string]time.Time{}, givenUp: map[string]string{},
 	}
 }
 
 // Start registers the pod, compares its declarations with the catalog, and sets the
-// engine's targets for the first time. The error is [ErrRefused] or a transient one.
+// engine's targets for the first time.
 func (f *Follower) Start(ctx context.Context) error {
 	if err := f.Registry.Register(ctx); err != nil {
 		return err
@@ -194,7 +184,7 @@ func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error
 		return slowPoll, err
 	}
 	if first || time.Since(f.decided) >= decideEvery {
-		if entries, err = f.decide(ctx, entries, first); err != nil {
+		if entries, err = f.decide(ctx, entries); err != nil {
 			return fastPoll, err
 		}
 		f.decided = time.Now()
@@ -321,7 +311,7 @@ func (f *Follower) waits(err error, what string) error {
 
 // decide compares the declarations of this pod and of the others with the catalog, and
 // stores the changes that follow.
-func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first bool) (map[string]*Entry, error) {
+func (f *Follower) decide(ctx context.Context, entries map[string]*Entry) (map[string]*Entry, error) {
 	alive, err := f.Registry.Alive(ctx)
 	if err != nil {
 		return entries, f.waits(err, "catalog of projections not changed until the registration can be read")
@@ -344,31 +334,11 @@ func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first 
 		}
 	}
 	for _, c := range Decide(view, by) {
-		if c.Changed && f.Refuse {
-			if err := f.refuse(c, first); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		if err := f.write(ctx, entries, c.Old, c.New); err != nil {
 			return nil, err
 		}
 	}
 	return entries, f.retire(ctx, entries, alive, by)
-}
-
-// refuse reports a change that needs a confirmation: as an error when the pod starts, and
-// once in the log afterwards.
-func (f *Follower) refuse(c Change, first bool) error {
-	err := fmt.Errorf("%w: %w", ErrRefused, c.Refusal(f.Difference(cmp.Or(c.Old.wanted().Text, "{}"), c.Declared.Text)))
-	if first {
-		return err
-	}
-	if f.refused[c.Declared.Name] != c.Declared.Hash {
-		f.Logger.Error().Err(err).Msg("projection not rebuilt")
-	}
-	f.refused[c.Declared.Name] = c.Declared.Hash
-	return nil
 }
 
 // reportGivenUp logs once that this pod's definition is not built. Nothing fails, so only

@@ -139,7 +139,7 @@ func (e engine) Pause(ctx context.Context, name string) error {
 func (e engine) Continue(name string) { e.say("%s continues %s", e.name, name) }
 
 // newMember makes a pod that declares users with the definition hash.
-func (s *shared) newMember(t *testing.T, hash string, refuse bool, registerer prometheus.Registerer) (*member, *catalog.Follower) {
+func (s *shared) newMember(t *testing.T, hash string, registerer prometheus.Registerer) (*member, *catalog.Follower) {
 	t.Helper()
 	const name = "one"
 	m := &member{shared: s, name: name, Registry: catalog.NewRegistry(s.failing(s.pods), catalog.Registration{Pod: name, Pipeline: pipeline, Declares: podWith(hash).Declares})}
@@ -149,8 +149,6 @@ func (s *shared) newMember(t *testing.T, hash string, refuse bool, registerer pr
 		Able:       func(catalog.Target) error { return nil },
 		Empty:      func(context.Context) (bool, error) { return true, nil },
 		Used:       func(context.Context, catalog.Declared) (int64, error) { return 0, nil },
-		Refuse:     refuse,
-		Difference: func(before, after string) []string { return []string{"- " + before, "+ " + after} },
 		Registerer: registerer, Logger: zerolog.Nop(),
 	})
 }
@@ -160,7 +158,7 @@ func follow(t *testing.T, test func(s *shared, m *member)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(t)
-		m, f := s.newMember(t, "a", false, nil)
+		m, f := s.newMember(t, "a", nil)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -214,8 +212,7 @@ func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {
 		s := newShared(t)
 		s.put(givenUp(t, start(t, live("a"), "b")))
 		var log bytes.Buffer
-		// PENSTOCK_ON_CHANGE=refuse does not make it fail.
-		_, f := s.newMember(t, "b", true, nil)
+		_, f := s.newMember(t, "b", nil)
 		f.Logger = zerolog.New(&log)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -333,7 +330,7 @@ func TestUnreadableRegistrationOfARunningPodDelaysChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(t)
 		s.unreadable(time.Now().Add(catalog.Lease))
-		m, f := s.newMember(t, "a", false, nil)
+		m, f := s.newMember(t, "a", nil)
 		if err := f.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -350,19 +347,14 @@ func TestUnreadableRegistrationOfARunningPodDelaysChanges(t *testing.T) {
 	})
 }
 
-func TestChangedProjectionIsRefused(t *testing.T) {
+func TestGenerationsAreInTheMetrics(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	s.put(live("a"))
+	s.put(start(t, live("a"), "b"))
 	registry := prometheus.NewRegistry()
-	_, f := s.newMember(t, "b", true, registry)
-	err := f.Start(t.Context())
-	if !errors.Is(err, catalog.ErrRefused) || !strings.Contains(err.Error(), "- text of a\n  + text of b") || s.entry("users").Building != nil {
-		t.Errorf("started with %v: %s", err, say(s.entry("users")))
-	}
-	s.put(start(t, s.entry("users"), "b"))
+	_, f := s.newMember(t, "b", registry)
 	if err := f.Start(t.Context()); err != nil {
-		t.Errorf("after the command: %v", err)
+		t.Fatal(err)
 	}
 	want := `
 # HELP penstock_projector_generation_building Number of the generation of a projection that is in the state (building, catching up, verifying, promoting, failed); absent if none is built. All processes report the same.

@@ -10,7 +10,6 @@ import (
 // History has the settings of building, verifying and reconciling read models from the
 // event store.
 type History struct {
-	OnChange         string   `name:"on-change" env:"PENSTOCK_ON_CHANGE" enum:"rebuild,refuse" default:"rebuild" help:"What the projector does if a projection was changed: build its read models again from the event store while the old ones stay in use (rebuild), or exit with what has changed and the command that starts the rebuild (refuse). A new projection is always built."`
 	RefoldRate       *int     `name:"refold-rate" env:"PENSTOCK_REFOLD_RATE" placeholder:"EVENTS" help:"Events per second that this process reads from the event store at most, in all jobs together that build, sweep or verify read models; 0 means no limit. Without it, the jobs of a projector have no limit: while live events flow, they yield to them at any rate. The command verify is a process of its own, and does not yield: without it, it reads at most 2,000."`
 	VerifySample     float64  `name:"verify-sample" env:"PENSTOCK_VERIFY_SAMPLE" default:"1" help:"Share of the read models, above 0 and at most 1, that are compared with the fold of their events before a new generation goes live. 1 compares all of them."`
 	Reconcile        Interval `name:"reconcile" env:"PENSTOCK_RECONCILE" default:"1h" placeholder:"DURATION|off" help:"How often all read models are compared with the event store, so that events which the broker lost, expired or dead-lettered are found and folded; off means never. One process at a time sees to it, and dead letters whose events have taken effect are removed. At least 10s."`
@@ -54,9 +53,6 @@ func (i *Interval) UnmarshalText(text []byte) error {
 // minReconcile is the shortest interval, because each sweep reads the whole index of the
 // event store.
 const minReconcile = 10 * time.Second
-
-// OnChangeRefuse is the value of [History.OnChange] that leaves a rebuild to a command.
-const OnChangeRefuse = "refuse"
 
 func (h History) validate() error {
 	var p cli.Problems

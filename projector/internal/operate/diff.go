@@ -179,14 +179,14 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after [
 	}
 	all := comparisons(before, after)
 	for _, c := range all {
-		c.Rollout, c.Builds = c.rolloutOver(found[c.Projection], e.Config.History.OnChange == config.OnChangeRefuse)
+		c.Rollout, c.Builds = c.rolloutOver(found[c.Projection])
 	}
 	return all, nil
 }
 
 // rolloutOver describes what a rollout of the new definition starts. entry is the
 // catalog's; nil if there is none.
-func (c *comparison) rolloutOver(entry *catalog.Entry, refuse bool) (text string, builds bool) {
+func (c *comparison) rolloutOver(entry *catalog.Entry) (text string, builds bool) {
 	switch {
 	case c.after == nil:
 		return retires, false
@@ -208,10 +208,7 @@ func (c *comparison) rolloutOver(entry *catalog.Entry, refuse bool) (text string
 	if b := entry.Building; b != nil {
 		text = fmt.Sprintf("rebuild: a new generation is built instead of generation %d, which is %s", b.Generation, b.State)
 	}
-	switch {
-	case refuse:
-		text += fmt.Sprintf("; PENSTOCK_ON_CHANGE is refuse, so projectors exit until \"projector projections rebuild %s\" starts it", c.Projection)
-	case entry.Seen(hash):
+	if entry.Seen(hash) {
 		text += "; the projection has had this definition before, so this begins when no pod declares the present one any more"
 	}
 	return text, true

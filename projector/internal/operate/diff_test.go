@@ -185,31 +185,29 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 		name   string
 		entry  *catalog.Entry
 		after  *projection.Projection
-		refuse bool
 		want   string
 		builds bool
 	}{
-		{"not in the catalog", nil, one, false, "backfill: ", true},
-		{"without data", entry(nil, nil), one, false, "backfill: ", true},
-		{"the same", entry(one, nil), one, false, "nothing", false},
-		{"being built", entry(one, two), two, false, "nothing: generation 4 has this definition and is catching up", false},
-		{"back to the live one", entry(one, two), one, false, "cancel: generation 4 (another definition, catching up) is given up", false},
-		{"changed", entry(one, nil), two, false, "rebuild: a new generation is built beside the live one", true},
-		{"changed during a build", entry(one, two), three, false, "rebuild: a new generation is built instead of generation 4, which is catching up", true},
-		{"rolled back", entry(two, nil, one), one, false, "rebuild: a new generation is built beside the live one; the projection has had this definition before, so this begins when no pod declares the present one any more", true},
-		{"refused", entry(one, nil), two, true, "PENSTOCK_ON_CHANGE is refuse, so projectors exit until \"projector projections rebuild p\" starts it", true},
-		{"retired", retired, one, false, "rebuild: the projection was retired at ", true},
-		{"removed", entry(one, nil), nil, false, "retire: nothing writes the projection any more; ", false},
+		{"not in the catalog", nil, one, "backfill: ", true},
+		{"without data", entry(nil, nil), one, "backfill: ", true},
+		{"the same", entry(one, nil), one, "nothing", false},
+		{"being built", entry(one, two), two, "nothing: generation 4 has this definition and is catching up", false},
+		{"back to the live one", entry(one, two), one, "cancel: generation 4 (another definition, catching up) is given up", false},
+		{"changed", entry(one, nil), two, "rebuild: a new generation is built beside the live one", true},
+		{"changed during a build", entry(one, two), three, "rebuild: a new generation is built instead of generation 4, which is catching up", true},
+		{"rolled back", entry(two, nil, one), one, "rebuild: a new generation is built beside the live one; the projection has had this definition before, so this begins when no pod declares the present one any more", true},
+		{"retired", retired, one, "rebuild: the projection was retired at ", true},
+		{"removed", entry(one, nil), nil, "retire: nothing writes the projection any more; ", false},
 	} {
 		before := one
 		if test.entry == nil || test.entry.Live == nil {
 			before = nil
 		}
-		text, builds := newComparison(before, test.after).rolloutOver(test.entry, test.refuse)
+		text, builds := newComparison(before, test.after).rolloutOver(test.entry)
 		if !strings.HasPrefix(text, test.want) && !strings.HasSuffix(text, test.want) || builds != test.builds {
 			t.Errorf("%s: %q, builds %t, want %q, %t", test.name, text, builds, test.want, test.builds)
 		}
-		if test.after == nil || test.entry == nil || test.refuse {
+		if test.after == nil || test.entry == nil {
 			continue
 		}
 		// Once no pod declares the present definition, the catalog changes as forecast.

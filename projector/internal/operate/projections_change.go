@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -157,16 +158,35 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *cata
 		next, err = catalog.Allow(e, allowed, by)
 		return fmt.Sprintf("allow %d parked aggregates and %d deleted read models without events in generation %d of projection %s", allowed.Parked, allowed.Archived, b.Generation, c.Name), next, err
 	}
+	if err := c.rolledOut(ctx, s, e, definition.Hash); err != nil {
+		return "", nil, err
+	}
 	next, err = start(ctx, s, e, *definition, by)
 	if err != nil {
 		return "", nil, err
 	}
-	next.Building.Allowed, next.Building.Asked = c.allowed(catalog.Allowed{}), true
+	next.Building.Allowed = c.allowed(catalog.Allowed{})
 	what = fmt.Sprintf("build generation %d of projection %s by definition %s", next.Building.Generation, c.Name, definition.Hash)
 	if e.Building != nil {
 		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
 	}
 	return what, next, nil
+}
+
+// rolledOut fails if the file has another definition than the catalog, and no running projector
+// declares it: the projectors would end the build at once.
+func (c *projectionsRebuildCommand) rolledOut(ctx context.Context, s *stored, e *catalog.Entry, hash string) error {
+	if hash == e.Wanted() {
+		return nil
+	}
+	alive, err := s.alive(ctx, e.Pipeline)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(podsOf(c.Name, alive), func(pod podView) bool { return pod.Declares == hash }) {
+		return nil
+	}
+	return fmt.Errorf("no running projector declares definition %s of projection %s, which PENSTOCK_PROJECTIONS has: roll it out, and the projectors build it by themselves", hash, c.Name)
 }
 
 // start begins to build a definition. Its collection must belong to no other projection.
@@ -196,7 +216,7 @@ func (c *projectionsRetryCommand) runOn(ctx context.Context, e *Environment, s *
 		}
 		next, err = start(ctx, s, old, b.Definition, author(c.Change))
 		if err == nil {
-			next.Building.Allowed, next.Building.Asked = b.Allowed, b.Asked
+			next.Building.Allowed = b.Allowed
 		}
 		return fmt.Sprintf("build projection %s again, whose generation %d has failed: %s", c.Name, b.Generation, b.Reason), next, err
 	})
