@@ -111,15 +111,20 @@ func (h *History) following() time.Time {
 const leaseDuration = 15 * time.Second
 
 // overlaps describes the terms that two instances had at the same time. The holder of a lease
-// that was deleted detects that at its next renewal.
+// that was deleted detects that at its next renewal. If the lease of its successor is deleted before
+// that, it can take the lease again, and then the term of the successor ends.
 func (h *History) overlaps() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var found []string
 	for i, a := range h.terms {
 		for _, b := range h.terms[i+1:] {
+			until := a.ended
+			if until.IsZero() || !b.ended.IsZero() && b.ended.Before(until) {
+				until = b.ended
+			}
 			excused := slices.ContainsFunc(h.deleted, func(at time.Time) bool {
-				return !b.began.Before(at) && !a.ended.IsZero() && a.ended.Before(at.Add(leaseDuration))
+				return !b.began.Before(at) && !until.IsZero() && until.Before(at.Add(leaseDuration))
 			})
 			if (a.ended.IsZero() || b.began.Before(a.ended)) && !excused {
 				found = append(found, fmt.Sprintf("%s led from %v to %v, and %s began to lead at %v",
