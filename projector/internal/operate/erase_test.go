@@ -168,6 +168,11 @@ func (w *people) copies() {
 		w.insert("quarantine", bson.D{{Key: "_id", Value: bson.D{{Key: "stream", Value: "events"}, {Key: "document", Value: i}}}, {Key: "aggregateId", Value: id}, {Key: "event", Value: bson.Raw(body)}})
 		w.insert("findings", history.Finding{ID: fmt.Sprint("j/", i), Job: "j", Projection: "people", AggregateID: id, Kind: history.Different})
 		w.check(w.s.parked.Park(w.t.Context(), []model.Marker{{Unit: model.Unit{Projection: "people", AggregateID: id}, EventID: 3, Head: 3, Reason: "expression", Error: "no such overload: " + name}}))
+		// A backup of the read models brings back what a former generation had.
+		w.insert("watermarks", bson.D{
+			{Key: "_id", Value: bson.D{{Key: "projection", Value: "towns"}, {Key: "aggregateId", Value: id}, {Key: "generation", Value: int64(0)}}},
+			{Key: "lastEventId", Value: int64(1)}, {Key: "part", Value: bson.D{{Key: "name", Value: name}}},
+		})
 		w.insert("audit", bson.D{{Key: "_id", Value: fmt.Sprint(i)}, {Key: "what", Value: fmt.Sprintf("retry aggregate %q", id)}})
 		params, err := bson.Marshal(history.Params{Aggregate: id})
 		w.check(err)

@@ -153,3 +153,30 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 		}
 	}
 }
+
+func TestForgetBeforeDeletesFormerGenerationsOfOneAggregate(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	s := newTestStore(t, onMongo(db))
+	var writes []model.Write
+	for _, id := range []string{"a", "b"} {
+		for _, generation := range []int64{1, 2, 3, 4} {
+			u := keyOf(id)
+			u.Generation = generation
+			writes = append(writes, model.Write{Unit: u, Kind: model.MoveWatermark, To: 7})
+		}
+	}
+	s.apply(t, model.Applied, writes...)
+	u := keyOf("a")
+	u.Generation = 3
+	if removed, err := ForgetBefore(t.Context(), db, &u); err != nil || removed != 2 {
+		t.Errorf("removed %d, %v", removed, err)
+	}
+	for _, w := range writes {
+		want := int64(7)
+		if w.AggregateID == "a" && w.Number() < 3 {
+			want = 0
+		}
+		s.expect(t, w.Unit, want, "")
+	}
+}

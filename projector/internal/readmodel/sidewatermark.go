@@ -3,6 +3,7 @@ package readmodel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -94,6 +95,19 @@ func forget(ctx context.Context, db database, projection string, generation int6
 			return total, err
 		}
 	}
+}
+
+// ForgetBefore deletes the watermarks of an aggregate in the generations before that of the unit, and
+// gives how many it deleted.
+func ForgetBefore(ctx context.Context, db *mongo.Database, u *model.Unit) (int64, error) {
+	bound := func(generation int64) bson.Raw {
+		return build(64+len(u.Projection)+len(u.AggregateID)).string(fieldProjection, u.Projection).string(fieldAggregateID, u.AggregateID).int(fieldGeneration, generation).raw()
+	}
+	result, err := db.Collection(watermarksCollection).DeleteMany(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$gte", Value: bound(0)}, {Key: "$lt", Value: bound(u.Number())}}}})
+	if err != nil {
+		return 0, fmt.Errorf("delete the watermarks of earlier generations of projection %s: %w", u.Projection, err)
+	}
+	return result.DeletedCount, nil
 }
 
 // sideKey is the _id of a watermark.
