@@ -169,6 +169,7 @@ func (w *World) traps(ctx context.Context, r *rand.Rand, f Fault) []trap {
 		// Registrations expire at once, and a pod does not see the promotion.
 		{pick(r, "groups", "steps"), "promoting", 0, func() {
 			w.stores.ahead.Add(int64(time.Minute))
+			w.leapt.Store(time.Now())
 			w.freeze(ctx, w.projector(false), 16*time.Second)
 		}},
 		{anyOf, "promoting", 0, func() {

@@ -168,15 +168,21 @@ func (o *observer) find(format string, args ...any) {
 	}
 }
 
-// readModels reads the whole ledger. Its documents must be of one version. unsettled are the
-// messages that the broker had just before.
+// unaware is how long a pod can write a former generation after its registration has expired at
+// once: it is suspended, and then sees the catalog.
+const unaware = 20 * time.Second
+
+// readModels reads the whole ledger. Its documents must be of one version, unless a pod that has lost
+// its registration does not know that another one is live. unsettled are the messages that the
+// broker had just before.
 func (o *observer) readModels(unsettled map[string]bool) {
 	read := o.world.models("ledger")
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	seen := make(map[string]int64, len(read))
+	leapt, _ := o.world.leapt.Load().(time.Time)
 	for _, m := range read {
-		if version, first := number(m, "version"), number(read[0], "version"); version != first {
+		if version, first := number(m, "version"), number(read[0], "version"); version != first && time.Since(leapt) > unaware {
 			o.find("the ledger has documents of the versions %d and %d at once", version, first)
 		}
 		id, last := text(m, "_id"), number(m, "lastEventId")

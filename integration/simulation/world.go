@@ -100,8 +100,10 @@ type World struct {
 	// setBack counts how often the state database was restored. halted says that it is being
 	// restored: no process may start. operating is held by the fault that restores the
 	// state database, and shared by the commands of operators.
-	setBack   atomic.Int64
-	halted    atomic.Bool
+	setBack atomic.Int64
+	halted  atomic.Bool
+	// leapt is when MongoDB's clock was last set ahead so far that registrations expired; zero if never.
+	leapt     atomic.Value
 	operating sync.RWMutex
 	// replaced says that the collection of the event store was replaced: a checkpoint of before
 	// is of no use.
