@@ -74,6 +74,13 @@ func (w *World) isArchived(c *commit) bool {
 	return c.event < w.archived[c.aggregate]
 }
 
+// beginsAnew reports whether events of an aggregate after this one were archived. A read model that
+// lacks them takes the snapshot from the event store, before the topic delivers it to a generation
+// that is being built.
+func (w *World) beginsAnew(id string, event int64) bool {
+	return w.isArchived(&commit{aggregate: id, event: event})
+}
+
 // withSnapshots declares the snapshots in a file of projections.
 func withSnapshots(file string) string {
 	return strings.Replace(file, "projections:", "snapshots: ["+snapshot+"]\nprojections:", 1)

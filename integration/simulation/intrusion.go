@@ -42,6 +42,10 @@ func (w *World) intrude(ctx context.Context, f Fault) {
 	insisting := context.WithoutCancel(ctx)
 	collection := w.stores.client.Database(modelsDatabase).Collection(w.named("ledger"))
 	note := fmt.Sprint("note-", f.Way)
+	// The rename may be under way already, after projectors have looked for such documents.
+	for text(withID(w.state("projections"), w.named("ledger")), "building", "state") == "promoting" && ctx.Err() == nil {
+		wait(ctx, 100*time.Millisecond)
+	}
 	until(insisting, func() error {
 		_, err := collection.InsertOne(insisting, bson.D{{Key: "_id", Value: note}, {Key: "by", Value: intruder}})
 		return err

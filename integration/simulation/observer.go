@@ -186,7 +186,7 @@ func (o *observer) readModels(unsettled map[string]bool) {
 			o.find("the ledger has documents of the versions %d and %d at once", version, first)
 		}
 		id, last := text(m, "_id"), number(m, "lastEventId")
-		if before := o.seen[id]; last < before && !o.world.isErased(id) {
+		if before := o.seen[id]; last < before && !o.world.isErased(id) && !o.world.beginsAnew(id, last) {
 			r := regression{at: time.Since(o.world.history.began), id: id, from: before, to: last, promoted: number(m, "version") != o.version, unsettled: true}
 			for event := last + 1; event <= before; event++ {
 				r.unsettled = r.unsettled && unsettled[fmt.Sprintf("%s/%d", id, event)]
