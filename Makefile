@@ -57,7 +57,7 @@ SHORT_TESTS    = -short
 LAST_HISTORY   = 30
 RACED_HERE     =
 test-all: SHORT_TESTS  =
-test-all: LAST_HISTORY = 200
+test-all: LAST_HISTORY = 300
 test-all: RACED_HERE   = $(if $(RACE),$(RACED))
 
 .PHONY: test
@@ -72,11 +72,11 @@ test: ## Run the tests in minutes: unit and property tests, the end-to-end scena
 	@# They wait more than they work: four at a time, on two cores too.
 	@$(VIRTUAL) $(SHORT_TESTS) -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
 	@echo "=== 4 of 4 at $$(date +%T): random histories 1 to $(LAST_HISTORY), and those that failed once"
-	@SEEDS=1..$(LAST_HISTORY) SUMMARY=$(BIN)/histories.txt $(VIRTUAL) -timeout 30m ./integration/simulation
+	@SEEDS=1..$(LAST_HISTORY) SUMMARY=$(BIN)/histories.txt $(VIRTUAL) -timeout 45m ./integration/simulation
 	@cat $(BIN)/histories.txt
 
 .PHONY: test-all
-test-all: test ## Run make test, and in the same pass what it leaves out: the race detector (with a C compiler), the long forms of tests, the scenarios that need processes, 170 more histories (25 minutes)
+test-all: test ## Run make test, and in the same pass what it leaves out: the race detector (with a C compiler), the long forms of tests, the scenarios that need processes, 270 more histories (30 minutes)
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the tests ran without the race detector")
 
 .PHONY: simulate
