@@ -58,7 +58,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 	commands := func() {
 		for _, args := range []string{
-			"check", "status", "checkpoint show", "checkpoint set now --why=test --dry-run", "quarantine list", "audit", "republish --aggregate=none --dry-run",
+			"check", "status", "checkpoint set now --why=test --dry-run", "quarantine list", "audit", "republish --aggregate=none --dry-run",
 		} {
 			_, stdout, stderr := command(t, suite.services.Publisher, append(s.Settings(), env...), strings.Fields(args)...)
 			printed.WriteString(stdout + stderr)

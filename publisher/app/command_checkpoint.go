@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,34 +19,8 @@ import (
 
 // checkpointCommands are the commands about the checkpoint.
 type checkpointCommands struct {
-	Show    checkpointShowCommand    `cmd:"" help:"Show where the next term starts, and whose checkpoint it is."`
 	Set     checkpointSetCommand     `cmd:"" help:"Move the checkpoint. A running leader is fenced, and the next term starts at the new position within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are skipped are not published."`
 	Release checkpointReleaseCommand `cmd:"" help:"Give the checkpoint to this command's configuration: its event store, topic and session mode. The publisher that refuses the checkpoint of another pipeline names this command. Stop the other pipeline first. Publishing continues at the position, or with a scan if the event store differs."`
-}
-
-type checkpointShowCommand struct{ cli.Output }
-
-func (c *checkpointShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
-	stream := e.options.Config.Stream.Name
-	read, err := readCheckpoint(ctx, s, e.options.Config)
-	if err != nil {
-		return err
-	}
-	if read == nil {
-		return fmt.Errorf("stream %s: %w", stream, errNoCheckpoint)
-	}
-	v := viewCheckpoint(stream, read)
-	return cli.Show(e.stdout, c.Output, v, []cli.Field{
-		{Name: "stream", Text: v.Stream},
-		{Name: "position", Text: v.Position},
-		{Name: "published up to", Text: cli.Time(v.At)},
-		{Name: "epoch", Text: strconv.FormatInt(v.Epoch, 10)},
-		{Name: "holder", Text: v.Holder},
-		{Name: "saved", Text: cli.Time(v.SavedAt)},
-		{Name: "database", Text: v.Database},
-		{Name: "collection", Text: v.Collection},
-		{Name: "topic", Text: v.Topic},
-	})
 }
 
 type checkpointSetCommand struct {
@@ -167,7 +140,7 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 		store := checkpoint.NewStore(checkpoint.Checkpoints(s.state), stream, checkpoint.Options{})
 		err := mongox.Explain(moving, store.Move(moving, read, flags.Person(), to))
 		if errors.Is(err, checkpoint.ErrMoved) {
-			err = fmt.Errorf("%w, so nothing was changed; look at \"publisher checkpoint show\", and repeat the command", err)
+			err = fmt.Errorf("%w, so nothing was changed; look at \"publisher status\", and repeat the command", err)
 		}
 		return map[string]int64{"epoch": read.Epoch + 1}, err
 	})

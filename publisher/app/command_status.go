@@ -217,6 +217,10 @@ func (s *status) fields(now time.Time) []cli.Field {
 		add("checkpoint", c.Position)
 		add("checkpoint saved", cli.Age(now, c.SavedAt)+" ago")
 		add("published up to", cli.Time(c.At))
+		add("holder of the checkpoint", c.Holder)
+		if c.Collection != "" {
+			add("pipeline of the checkpoint", c.Database+"."+c.Collection+" to "+c.Topic)
+		}
 	} else {
 		add("checkpoint", known("checkpoint", "none yet"))
 	}
@@ -244,5 +248,5 @@ func (s *status) fields(now time.Time) []cli.Field {
 	return fields
 }
 
-// errNoCheckpoint is returned if there is no checkpoint to show or to move.
+// errNoCheckpoint is returned if there is no checkpoint to move.
 var errNoCheckpoint = errors.New("the stream has no checkpoint yet: the first term makes it")

@@ -28,7 +28,6 @@ func TestCommandsRefuseWrongFlags(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"status":                           "",
-		"checkpoint show":                  "",
 		"checkpoint set now":               "--why is not set",
 		"checkpoint set yesterday --why=x": `<where> is "yesterday"`,
 		"checkpoint set 2099-01-01T00:00:00Z --why=x":                       "in the future",
