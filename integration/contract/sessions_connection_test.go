@@ -221,6 +221,20 @@ func muted(server net.Conn, mute <-chan struct{}) net.Conn {
 	return client
 }
 
+// connectionThatEnds makes a connection whose peer sends nothing any more once mute is closed.
+func (e *env) connectionThatEnds(mute chan struct{}) *sessions.Connection {
+	return e.connection(func(o *sessions.Options) {
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			conn, err := e.dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+
+			return muted(conn, mute), nil
+		}
+	})
+}
+
 // TestSessionsEndASilentConnection: a peer that sends nothing for a minute is dead, and
 // Close does not wait for it.
 func TestSessionsEndASilentConnection(t *testing.T) {
@@ -229,16 +243,7 @@ func TestSessionsEndASilentConnection(t *testing.T) {
 		e.send(e.sender(e.client(), "events"), "a", "1")
 
 		mute := make(chan struct{})
-		c := e.connection(func(o *sessions.Options) {
-			o.Dial = func(ctx context.Context) (net.Conn, error) {
-				conn, err := e.dial(ctx)
-				if err != nil {
-					return nil, err
-				}
-
-				return muted(conn, mute), nil
-			}
-		})
+		c := e.connectionThatEnds(mute)
 		r, err := c.Accept(e.ctx, time.Second)
 		must(t, err)
 		must(t, r.CompleteMessage(e.ctx, e.take(r, 1)[0], nil))
@@ -269,16 +274,7 @@ func TestSessionsCloseInTime(t *testing.T) {
 		e.send(e.sender(e.client(), "events"), "a", "1")
 
 		mute := make(chan struct{})
-		c := e.connection(func(o *sessions.Options) {
-			o.Dial = func(ctx context.Context) (net.Conn, error) {
-				conn, err := e.dial(ctx)
-				if err != nil {
-					return nil, err
-				}
-
-				return muted(conn, mute), nil
-			}
-		})
+		c := e.connectionThatEnds(mute)
 		r, err := c.Accept(e.ctx, time.Second)
 		must(t, err)
 
