@@ -132,6 +132,22 @@ func TestPromotionWaitsForEveryAlivePod(t *testing.T) {
 	}
 }
 
+// suspend takes the coordinator out of the run after some of its steps, when all pods have looked.
+func (r *run) suspend(steps int, every time.Duration) *coordinator {
+	for _, p := range r.pods {
+		r.poll(p)
+	}
+	suspended := r.coordinators[0]
+	for range steps {
+		for !suspended.step() {
+			<-time.After(every)
+		}
+	}
+	r.coordinators = nil
+	r.abandon(suspended)
+	return suspended
+}
+
 // A coordinator is suspended at any point of a promotion. Its successor promotes the
 // generation, and a suspended pod creates a collection under the name that the new one had.
 // When the coordinator continues, it may rename that collection, but must not promote it.
@@ -140,18 +156,8 @@ func TestSuspendedCoordinatorPromotesNoOtherCollection(t *testing.T) {
 	for steps, promoted := 0, false; !promoted && !t.Failed(); steps++ {
 		inSimulation(t, func(r *run) {
 			r.settle(catalog.Promoting)
-			for _, p := range r.pods {
-				r.poll(p)
-			}
-			suspended := r.coordinators[0]
-			for range steps {
-				for !suspended.step() {
-					<-time.After(100 * time.Millisecond)
-				}
-			}
+			suspended := r.suspend(steps, 100*time.Millisecond)
 			promoted = r.state() == ""
-			r.coordinators = nil
-			r.abandon(suspended)
 			r.start()
 			r.settle("")
 			r.create("users.generation-2")
@@ -172,18 +178,8 @@ func TestPromotionThatWasTakenOverIsNotWithdrawn(t *testing.T) {
 		inSimulation(t, func(r *run) {
 			r.settle(catalog.Promoting)
 			r.pass(500 * time.Millisecond)
-			for _, p := range r.pods {
-				r.poll(p)
-			}
-			suspended := r.coordinators[0]
-			for range steps {
-				for !suspended.step() {
-					<-time.After(10 * time.Millisecond)
-				}
-			}
+			suspended := r.suspend(steps, 10*time.Millisecond)
 			promoted = r.state() == ""
-			r.coordinators = nil
-			r.abandon(suspended)
 			slow := &pod{name: "slow"}
 			r.pods["slow"] = slow
 			r.poll(slow)
