@@ -264,6 +264,10 @@ func (w *World) settle(ctx context.Context) {
 		wait(ctx, 20*time.Second)
 		w.retryFailed(ctx, "is gone", "what readers see already")
 	}
+	if w.plan.Archives > 0 {
+		// A build fails if events are archived between the two readings of its verification.
+		w.retryFailed(ctx, "differ from the fold")
+	}
 	if unbuilt {
 		// An aggregate whose event has been corrected may have resumed in the live generation
 		// alone. Readers would see it go back if it stayed parked in the new one.
