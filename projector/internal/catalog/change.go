@@ -63,7 +63,9 @@ func Start(e *Entry, pipeline string, d Declared, used int64, by Author) (*Entry
 		next.record(next.Generations, d.Hash, whatReturned, by)
 	}
 	next.Generations = max(by.At.UnixMilli(), next.Generations+1, used+1)
-	next.GivenUp = nil
+	if next.Live == nil || next.Live.Hash != d.Hash {
+		next.GivenUp = nil // Otherwise the pods would replace this build of the live definition.
+	}
 	next.Building = &Build{
 		Generation: next.Generations, Definition: d.Definition, Shadow: shadowName(e.Name, next.Generations),
 		State: Building, StartedAt: by.At, Who: by.Who, Why: by.Why,

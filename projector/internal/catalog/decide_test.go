@@ -136,6 +136,7 @@ func TestDecisions(t *testing.T) {
 		"a retired projection declared again is built":                            {entries: entriesOf(retired(t, live("a"))), declares: "a", want: "live 1 a frozen building 2 a"},
 		"a retired projection declared again with another definition is built":    {entries: entriesOf(retired(t, live("a"))), declares: "b", want: "live 1 a frozen building 2 b"},
 		"a retired projection whose definition changes back during the build":     {entries: entriesOf(start(t, retired(t, live("a")), "b")), declares: "a", want: "live 1 a frozen building 3 a garbage 2"},
+		"a rebuild of the live one brings back none that was given up":            {entries: entriesOf(start(t, givenUp(t, start(t, live("a"), "b")), "a")), declares: "b", alive: []catalog.Registration{podWith("b")}},
 		"a projection retired during its first build is built again":              {entries: entriesOf(retired(t, start(t, nil, "a"))), declares: "a", want: "building 2 a garbage 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
