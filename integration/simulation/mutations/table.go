@@ -492,8 +492,8 @@ var Table = []Mutation{
 	{
 		Name:  "an erasure leaves the read models",
 		File:  "projector/internal/operate/erase.go",
-		Old:   "{r.markers, r.readModels, r.findings,",
-		New:   "{r.markers, r.findings,",
+		Old:   "{r.markers, r.readModels, r.superseded,",
+		New:   "{r.markers, r.superseded,",
 		Found: 28,
 	},
 	{
@@ -526,7 +526,7 @@ var Table = []Mutation{
 	},
 	{
 		Name:  "an erasure leaves the generation that is being built",
-		File:  "projector/internal/operate/erase.go",
+		File:  "projector/internal/operate/erase_readmodels.go",
 		Old:   "if building != nil && building.Prepared() {",
 		New:   "if building != nil && building.Prepared() && false {",
 		Found: 44,
