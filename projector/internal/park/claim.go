@@ -32,10 +32,6 @@ var claims = lease.Fields{Until: fieldRetryAt, Holder: fieldClaim}
 // not due yet. The server decides.
 const clocksApart = 5 * time.Minute
 
-// farAhead is later than any process postpones an attempt to resume an aggregate. A marker
-// with a later time was written by a process whose clock was ahead, so it is due.
-const farAhead = 2 * time.Hour
-
 // unclaimed are the fields of a marker that its process removes with its claim.
 var unclaimed = []string{fieldClaim, fieldClaimer, fieldDeaths}
 
@@ -77,34 +73,24 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, 
 	if len(served) == 0 {
 		return model.Claimed{}, false, nil
 	}
-	claim, now := bson.NewObjectID(), time.Now()
-	take := append(claims.Take(claim, lasts), bson.E{Key: fieldClaimer, Value: mongox.Literal(s.options.Process)})
-	m, err := s.claim(ctx, bson.E{Key: "$lte", Value: now.Add(clocksApart)}, claims.Free(), served, take)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		late := bson.E{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$" + fieldRetryAt, mongox.FromNow(farAhead)}}}}
-		m, err = s.claim(ctx, bson.E{Key: "$gt", Value: now.Add(farAhead - clocksApart)}, late, served, take)
-	}
+	claim := bson.NewObjectID()
+	finding, cancel := mongox.Timeout(ctx, requestTimeout)
+	defer cancel()
+	var m resumable
+	err := s.collection.FindOneAndUpdate(finding,
+		bson.D{{Key: fieldRetryAt, Value: bson.D{{Key: "$lte", Value: time.Now().Add(clocksApart)}}}, claims.Free(), {Key: "$or", Value: served}},
+		bson.A{bson.D{{Key: "$set", Value: append(claims.Take(claim, lasts), bson.E{Key: fieldClaimer, Value: mongox.Literal(s.options.Process)})}}},
+		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return model.Claimed{}, false, nil
 	}
 	if err != nil {
-		return model.Claimed{}, false, fmt.Errorf("claim a parked aggregate: %w", err)
+		return model.Claimed{}, false, fmt.Errorf("claim a parked aggregate: %w", mongox.Explain(finding, err))
 	}
 	return model.Claimed{
 		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation, RawAggregateID: m.RawAggregateID,
 		Head: m.Head, Attempts: m.Attempts, Claim: claim,
 	}, true, nil
-}
-
-// claim takes the first of the served markers that is due. near bounds the search.
-func (s *Store) claim(ctx context.Context, near, due bson.E, served bson.A, take bson.D) (m resumable, err error) {
-	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
-	defer cancel()
-	err = s.collection.FindOneAndUpdate(ctx,
-		bson.D{{Key: fieldRetryAt, Value: bson.D{near}}, due, {Key: "$or", Value: served}},
-		bson.A{bson.D{{Key: "$set", Value: take}}},
-		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)
-	return m, mongox.Explain(ctx, err)
 }
 
 // Extend extends the claim by another lease and returns the marker's head, which may have

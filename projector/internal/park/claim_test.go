@@ -63,22 +63,6 @@ func TestClaimLastsByTheServersClock(t *testing.T) {
 	})
 }
 
-// A process whose clock was days ahead must not keep an aggregate from resuming for days.
-func TestClockThatWasAheadDelaysNoAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, s := newClaims(t)
-		ahead := claim(t, s)
-		c.Change(seven, "retryAt", bson.NewDateTimeFromTime(time.Now().Add(72*time.Hour)))
-		if again := claim(t, s); again.AggregateID != "7" || again.Claim == ahead.Claim {
-			t.Errorf("claimed %+v", again)
-		}
-		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
-			t.Errorf("claimed twice, %v", err)
-		}
-	})
-}
-
 // TestFinishKeepsTheMarkerOfALaterEvent checks that a marker stays if an event above the
 // read model's watermark was acknowledged for it.
 func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
