@@ -324,8 +324,11 @@ type pipe struct {
 	travelling []segment
 	// last is when the newest segment arrives, if nothing holds it.
 	last time.Time
-	// arrived are the segments that have arrived and are not read yet.
+	// arrived are the segments that have arrived and are not read yet, and taken is how much of the
+	// first one was read. spare is the buffer of a segment that was read, for another one.
 	arrived [][]byte
+	taken   int
+	spare   []byte
 	// ended is set when a segment with an end has arrived, or the connection is broken.
 	ended   error
 	closed  bool          // no more segments are taken
@@ -347,7 +350,7 @@ func (p *pipe) wake() {
 	}
 }
 
-// send puts a segment on its way.
+// send puts a copy of a segment on its way.
 func (p *pipe) send(s segment) bool {
 	wait := p.link.delay()
 	p.mu.Lock()
@@ -356,6 +359,7 @@ func (p *pipe) send(s segment) bool {
 		return false
 	}
 	p.closed = s.end != nil
+	s.data, p.spare = append(p.spare[:0], s.data...), nil
 	p.travelling = append(p.travelling, s)
 	// Segments arrive in order.
 	at := time.Now().Add(wait)
@@ -393,10 +397,10 @@ func (p *pipe) read(b []byte) (n int, ended error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n < len(b) && len(p.arrived) > 0 {
-		taken := copy(b[n:], p.arrived[0])
-		n += taken
-		if p.arrived[0] = p.arrived[0][taken:]; len(p.arrived[0]) == 0 {
-			p.arrived = p.arrived[1:]
+		some := copy(b[n:], p.arrived[0][p.taken:])
+		n, p.taken = n+some, p.taken+some
+		if p.taken == len(p.arrived[0]) {
+			p.spare, p.arrived, p.taken = p.arrived[0], p.arrived[1:], 0
 		}
 	}
 	return n, p.ended
@@ -476,7 +480,7 @@ func (c *conn) Write(b []byte) (int, error) {
 		return 0, c.fail("write", os.ErrDeadlineExceeded)
 	default:
 	}
-	if !c.out.send(segment{data: slices.Clone(b)}) {
+	if !c.out.send(segment{data: b}) {
 		return 0, c.fail("write", syscall.EPIPE)
 	}
 	return len(b), nil
