@@ -26,6 +26,7 @@ type conn struct {
 	net    net.Conn
 	state  command.Conn
 	sent   int32 // request ids of replies
+	buffer []byte
 	app    atomic.Pointer[string]
 }
 
@@ -104,21 +105,22 @@ func (c *conn) answer(ctx, present context.Context, m *wire.Message) bool {
 }
 
 func (c *conn) send(m *wire.Message, reply command.Reply, respondTo int32) bool {
-	var header []byte
+	header := c.buffer[:0]
 	if m.Opcode == wire.OpQuery {
-		header = wire.AppendReplyHeader(nil, c.sent, respondTo, len(reply.Body))
+		header = wire.AppendReplyHeader(header, c.sent, respondTo, len(reply.Body))
 	} else {
 		flags := uint32(0)
 		if reply.Again {
 			flags = wire.FlagMoreToCome
 		}
-		header = wire.AppendMsgHeader(nil, c.sent, respondTo, flags, len(reply.Body))
+		header = wire.AppendMsgHeader(header, c.sent, respondTo, flags, len(reply.Body))
 	}
 	if len(reply.Body) > largeReply {
 		parts := net.Buffers{header, reply.Body}
 		_, err := parts.WriteTo(c.net)
 		return err == nil
 	}
-	_, err := c.net.Write(append(header, reply.Body...))
+	c.buffer = append(header, reply.Body...)
+	_, err := c.net.Write(c.buffer)
 	return err == nil
 }

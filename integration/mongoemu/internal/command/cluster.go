@@ -1,6 +1,7 @@
 package command
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -160,13 +161,13 @@ func (e *Engine) openConfig(q store.Query) (source, error) {
 	if q.Order != nil || q.Hint.Set() {
 		return nil, mongoerr.Lacking("an order or a hint on %s", q.NS)
 	}
-	return filtered(docs, q)
+	return filtered(slices.Values(docs), q)
 }
 
 // filtered returns the documents of a view that match a query.
-func filtered(docs [][]byte, q store.Query) (source, error) {
+func filtered(docs iter.Seq[[]byte], q store.Query) (source, error) {
 	var found [][]byte
-	for _, doc := range docs {
+	for doc := range docs {
 		ok, err := q.Filter.Match(doc)
 		switch {
 		case err != nil:

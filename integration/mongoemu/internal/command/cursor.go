@@ -292,7 +292,7 @@ func nonNegative(r *Request, field string, v bsonraw.Value) (int64, error) {
 func (c *cursor) batch(b *bsonraw.Builder, name string, docs [][]byte) error {
 	b.StartArray(name)
 	if c.projection == nil {
-		size := 0
+		size := 512 // what follows them
 		for _, d := range docs {
 			size += len(d) + 8 // with its type and its index
 		}

@@ -28,11 +28,13 @@ func (e *Engine) openOplog(q store.Query) (source, error) {
 	if q.Natural < 0 || q.Hint.Natural < 0 {
 		slices.Reverse(entries)
 	}
-	docs := make([][]byte, len(entries))
-	for i, entry := range entries {
-		docs[i] = oplogDocument(entry)
-	}
-	return filtered(docs, q)
+	return filtered(func(yield func([]byte) bool) {
+		for _, entry := range entries {
+			if !yield(oplogDocument(entry)) {
+				return
+			}
+		}
+	}, q)
 }
 
 func oplogDocument(e *oplog.Entry) []byte {

@@ -18,7 +18,11 @@ type Transform interface {
 type treeTransform struct{ t *tree }
 
 func (x treeTransform) Apply(doc []byte, vars expr.Vars) ([]byte, error) {
-	b := bsonraw.NewBuilder(len(doc))
+	size := len(doc)
+	if !x.t.keep {
+		size = min(size, 256) // most included fields are small
+	}
+	b := bsonraw.NewBuilder(size)
 	if err := x.t.apply(b, doc, doc, vars); err != nil {
 		return nil, err
 	}
