@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // sampleEvery is the interval at which the services are scraped and the view is refreshed.
@@ -67,17 +68,10 @@ func (m *monitor) setRebuilds(s []RebuildStatus) {
 
 // run shows a status at each interval until ctx ends.
 func (m *monitor) run(ctx context.Context, view *View) {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
+	poll.Every(ctx, sampleEvery, func() {
 		m.scrape(ctx)
 		view.Show(m.status())
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 func (m *monitor) scrape(ctx context.Context) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // folderPoll is how often the folder of projections is read.
@@ -132,14 +133,7 @@ func (s *stay) start(ctx context.Context) error {
 // follow acts on each change of the folder until ctx ends. It acts when two consecutive
 // reads are equal, so it does not use a file that is still being written.
 func (s *stay) follow(ctx context.Context) error {
-	poll := time.NewTicker(folderPoll)
-	defer poll.Stop()
-	for {
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return nil
-		}
+	for poll.Wait(ctx, folderPoll) == nil {
 		before := s.seen
 		var err error
 		if s.seen, err = readFolder(s.folder); err != nil {
@@ -152,6 +146,7 @@ func (s *stay) follow(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // change checks the folder, and restarts each projector with it. It reports a projector

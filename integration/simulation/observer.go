@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // observer reads what the pipeline stores, like an application and like an operator, while
@@ -74,35 +76,28 @@ func newObserver(w *World) *observer {
 
 // run reads until ctx ends.
 func (o *observer) run(ctx context.Context) {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	poll.Every(ctx, 250*time.Millisecond, func() {
+		if o.world.halted.Load() {
 			return
-		case <-tick.C:
-			if o.world.halted.Load() {
-				continue
-			}
-			if n := o.world.setBack.Load(); n != o.setBack {
-				// What the state database has is older now, or new.
-				o.setBack, o.epoch = n, 0
-				clear(o.live)
-				clear(o.generations)
-			}
-			o.readCheckpoint()
-			built := o.builds
-			o.readCatalog()
-			if !o.world.restored.Load() {
-				var unsettled map[string]bool
-				if built || o.builds {
-					unsettled = o.world.unsettled()
-				}
-				o.readModels(unsettled)
-				o.readViews()
-			}
 		}
-	}
+		if n := o.world.setBack.Load(); n != o.setBack {
+			// What the state database has is older now, or new.
+			o.setBack, o.epoch = n, 0
+			clear(o.live)
+			clear(o.generations)
+		}
+		o.readCheckpoint()
+		built := o.builds
+		o.readCatalog()
+		if !o.world.restored.Load() {
+			var unsettled map[string]bool
+			if built || o.builds {
+				unsettled = o.world.unsettled()
+			}
+			o.readModels(unsettled)
+			o.readViews()
+		}
+	})
 }
 
 // readCatalog reads the generations of each projection. A number must have one definition for

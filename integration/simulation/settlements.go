@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // settlements looks for messages that projectors have settled before their events had
@@ -30,20 +31,13 @@ type settlements struct {
 // run looks every second until ctx ends.
 func (s *settlements) run(ctx context.Context) {
 	removed := s.world.plan.has(removal)
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.settle()
-			// A restored state has lost what was parked since its backup.
-			if !removed && !s.world.restored.Load() && s.world.setBack.Load() == 0 && len(s.findings) < 4 {
-				s.look()
-			}
+	poll.Every(ctx, time.Second, func() {
+		s.settle()
+		// A restored state has lost what was parked since its backup.
+		if !removed && !s.world.restored.Load() && s.world.setBack.Load() == 0 && len(s.findings) < 4 {
+			s.look()
 		}
-	}
+	})
 }
 
 // look compares what the broker no longer has with what is parked and with the read models.

@@ -9,6 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // readPause is the time between two reads.
@@ -56,15 +58,11 @@ func NewReader(collection *mongo.Collection, field string) *Reader {
 
 // Run reads until ctx ends.
 func (r *Reader) Run(ctx context.Context) error {
-	pause := time.NewTicker(readPause)
-	defer pause.Stop()
 	for {
 		if err := r.read(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
+		if poll.Wait(ctx, readPause) != nil {
 			return nil
 		}
 	}

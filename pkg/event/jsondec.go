@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math"
 	"slices"
 	"strconv"
@@ -417,18 +418,9 @@ func hex4(b []byte) (rune, bool) {
 	if len(b) < 5 || b[0] != 'u' {
 		return 0, false
 	}
-	var r rune
-	for _, c := range b[1:5] {
-		switch {
-		case c >= '0' && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case c >= 'a' && c <= 'f':
-			r = r<<4 | rune(c-'a'+10)
-		case c >= 'A' && c <= 'F':
-			r = r<<4 | rune(c-'A'+10)
-		default:
-			return 0, false
-		}
+	var r [2]byte
+	if _, err := hex.Decode(r[:], b[1:5]); err != nil {
+		return 0, false
 	}
-	return r, true
+	return rune(binary.BigEndian.Uint16(r[:])), true
 }

@@ -401,30 +401,16 @@ func appendQuoted(dst []byte, s []byte, size *int) ([]byte, error) {
 
 // quotedSize gives the length of what appendQuoted appends, or its error.
 func quotedSize(s []byte) (int, error) {
-	const quotes, lineSeparator = 2, len(`\u2028`)
-	size := quotes
+	if !utf8.Valid(s) {
+		return 0, errInexact
+	}
+	const quotes, longer = 2, len(`\u2028`) - len("\u2028")
+	size := quotes + len(s) + longer*(bytes.Count(s, []byte("\u2028"))+bytes.Count(s, []byte("\u2029")))
 	var escaped [8]byte
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			i++
-			if plain[c] {
-				size++
-			} else {
-				size += len(appendEscaped(escaped[:0], c))
-			}
-			continue
+	for _, c := range s {
+		if c < utf8.RuneSelf && !plain[c] {
+			size += len(appendEscaped(escaped[:0], c)) - 1
 		}
-		r, length := utf8.DecodeRune(s[i:])
-		switch {
-		case r == utf8.RuneError && length == 1:
-			return size, errInexact
-		case r == '\u2028' || r == '\u2029':
-			size += lineSeparator
-		default:
-			size += length
-		}
-		i += length
 	}
 	return size, nil
 }

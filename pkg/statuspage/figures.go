@@ -51,6 +51,13 @@ func (f Families) sum(name string, labels ...string) (total float64, series int)
 	return total, series
 }
 
+// Sum adds the values of the series of a metric that have the labels: pairs of names and values.
+// A metric that does not exist sums to 0.
+func (f Families) Sum(name string, labels ...string) float64 {
+	total, _ := f.sum(name, labels...)
+	return total
+}
+
 // value returns the value of a counter or a gauge, or the number of observations of a
 // histogram.
 func value(m *dto.Metric) float64 {
@@ -80,8 +87,7 @@ func Value(metric string) Reading {
 // reads 0.
 func Count(metric string) Reading {
 	return func(now, _ Families, _ float64) float64 {
-		total, _ := now.sum(metric)
-		return total
+		return now.Sum(metric)
 	}
 }
 
@@ -104,8 +110,7 @@ func Rate(metric string, labels ...string) Reading {
 		if series == 0 || previous == nil || seconds <= 0 {
 			return math.NaN()
 		}
-		before, _ := previous.sum(metric, labels...)
-		return max(0, total-before) / seconds
+		return max(0, total-previous.Sum(metric, labels...)) / seconds
 	}
 }
 

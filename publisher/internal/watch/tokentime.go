@@ -1,7 +1,8 @@
 package watch
 
 import (
-	"strconv"
+	"encoding/binary"
+	"encoding/hex"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -19,13 +20,9 @@ func TokenTime(token bson.Raw) bson.Timestamp {
 	if !ok || len(data) < 18 || data[:2] != tokenTimestamp {
 		return bson.Timestamp{}
 	}
-	seconds, err := strconv.ParseUint(data[2:10], 16, 32)
+	at, err := hex.DecodeString(data[2:18])
 	if err != nil {
 		return bson.Timestamp{}
 	}
-	increment, err := strconv.ParseUint(data[10:18], 16, 32)
-	if err != nil {
-		return bson.Timestamp{}
-	}
-	return bson.Timestamp{T: uint32(seconds), I: uint32(increment)}
+	return bson.Timestamp{T: binary.BigEndian.Uint32(at), I: binary.BigEndian.Uint32(at[4:])}
 }
