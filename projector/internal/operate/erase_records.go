@@ -62,8 +62,8 @@ func (r *erasing) quarantine(ctx context.Context) error {
 	return nil
 }
 
-// records replaces the id by its hash in the records of earlier commands, and deletes the bounds of
-// ended jobs that have it.
+// records replaces the id by its hash in the records of earlier commands, and deletes ranges of ended
+// jobs: their bounds can have it.
 func (r *erasing) records(ctx context.Context) error {
 	for name, paths := range map[string][]string{"audit": {"what", "why", "error"}, job.CollectionName: {"why", "reason"}} {
 		if err := r.redact(ctx, name, paths); err != nil {
@@ -88,10 +88,9 @@ func (r *erasing) records(ctx context.Context) error {
 		return fmt.Errorf("list the active jobs: %w", err)
 	}
 	of = slices.DeleteFunc(of, func(id string) bool { return slices.Contains(active, id) })
-	_, err = ranges.UpdateMany(ctx, bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: of}}}},
-		bson.D{{Key: "$unset", Value: bson.D{{Key: "from", Value: ""}, {Key: "to", Value: ""}, {Key: "position", Value: ""}, {Key: "reason", Value: ""}}}})
+	_, err = ranges.DeleteMany(ctx, bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: of}}}})
 	if err != nil {
-		return fmt.Errorf("delete the bounds of jobs that have ended: %w", err)
+		return fmt.Errorf("delete the ranges of jobs that have ended: %w", err)
 	}
 	return nil
 }

@@ -177,6 +177,9 @@ func (w *people) copies() {
 		params, err := bson.Marshal(history.Params{Aggregate: id})
 		w.check(err)
 		w.insert(job.CollectionName, job.Job{ID: fmt.Sprint("verify-", i), Kind: job.Verify, State: job.Done, Params: params})
+		part, err := bson.Marshal(bson.D{{Key: "from", Value: bson.D{{Key: "aggregateId", Value: id}}}})
+		w.check(err)
+		w.insert(job.RangesCollectionName, job.Range{Job: fmt.Sprint("verify-", i), Part: part})
 		w.queue.messages = append(w.queue.messages, deadletter.Message{Sequence: int64(i + 1), ContentType: event.ContentTypeBSON, Body: body})
 	}
 }
@@ -264,6 +267,9 @@ func TestEraseLeavesNoCopy(t *testing.T) {
 					if strings.Contains(all[name], w.text) || !strings.Contains(all[name], w.otherText()) {
 						t.Errorf("collection %s has %s", name, all[name])
 					}
+				}
+				if all[job.RangesCollectionName] != "" {
+					t.Errorf("ranges of jobs that have ended: %s", all[job.RangesCollectionName])
 				}
 				for _, name := range []string{"people", "guests"} {
 					if strings.Contains(all[name], w.text) == deleted || !strings.Contains(all[name], "somebody else") {
