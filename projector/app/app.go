@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
-	"github.com/penstock-cdc/penstock/pkg/similar"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -203,7 +201,7 @@ func (p *Projector) drain(ctx context.Context, s *config.Stores, h *health.Healt
 	group.Go(func() error { return past.reconciling.Run(background) })
 	group.Go(func() error { return past.coordinator.Run(background) })
 	context.AfterFunc(background, func() { end(errBackgroundEnded) })
-	err = p.explain(acceptor.Run(draining), p.subscriptions)
+	err = p.explain(acceptor.Run(draining))
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(draining)
 	}
@@ -222,38 +220,19 @@ func (p *Projector) drain(ctx context.Context, s *config.Stores, h *health.Healt
 	}
 }
 
-// explain adds the remedy to an error of the acceptor. names lists the topic's
-// subscriptions, as far as they can be read.
-func (p *Projector) explain(err error, names func() []string) error {
+// explain adds the remedy to an error of the acceptor.
+func (p *Projector) explain(err error) error {
 	sb := p.config.ServiceBus
 	switch {
 	case errors.Is(err, drain.ErrRefused) && sbus.Remedy(err, "") != "":
 		return fmt.Errorf("subscription %s of topic %s at %s: %w; %s", sb.Subscription, sb.Topic, sb.Host(), err, sbus.Remedy(err, "the subscription or its topic"))
 	case errors.Is(err, drain.ErrRefused):
-		meant := ""
-		if found := names(); !slices.ContainsFunc(found, func(name string) bool { return strings.EqualFold(name, sb.Subscription) }) {
-			meant = similar.Meant(sb.Subscription, found)
-		}
-		return fmt.Errorf("subscription %s%s of topic %s at %s: %w; check that both exist (AZURE_SERVICEBUS_TOPIC_NAME, AZURE_SERVICEBUS_SUBSCRIPTION_NAME) and are enabled, that the subscription requires sessions, and that the credentials have the right to listen",
-			sb.Subscription, meant, sb.Topic, sb.Host(), err)
+		return fmt.Errorf("subscription %s of topic %s at %s: %w; check that both exist (AZURE_SERVICEBUS_TOPIC_NAME, AZURE_SERVICEBUS_SUBSCRIPTION_NAME) and are enabled, that the subscription requires sessions, and that the credentials have the right to listen",
+			sb.Subscription, sb.Topic, sb.Host(), err)
 	case errors.Is(err, drain.ErrDrainTimeout):
 		return fmt.Errorf("stop: %w (PENSTOCK_DRAIN_TIMEOUT is %v); nothing is lost: the broker delivers the unfinished events again", err, p.config.Process.DrainTimeout)
 	}
 	return err
-}
-
-// listTimeout bounds listing the subscriptions of the topic.
-const listTimeout = 10 * time.Second
-
-// subscriptions lists the subscriptions of the topic, as far as they can be read.
-func (p *Projector) subscriptions() []string {
-	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
-	defer cancel()
-	namespace, err := sbus.Open(p.config.ServiceBus.Config)
-	if err != nil {
-		return nil
-	}
-	return namespace.SubscriptionNames(ctx, p.config.ServiceBus.Topic)
 }
 
 // errBackgroundEnded says that a goroutine that draining needs has ended. That goroutine's

@@ -72,5 +72,5 @@ func (p *Projector) awaitSubscription(ctx context.Context) error {
 		p.startup.retry(what, err)
 		p.logger.Warn().Err(err).Str("waitsTo", what).Stringer("class", sbus.Classify(err)).Msg("session not accepted; retrying")
 	})
-	return p.explain(err, p.subscriptions)
+	return p.explain(err)
 }
