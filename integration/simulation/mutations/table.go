@@ -306,8 +306,8 @@ var Table = []Mutation{
 	{
 		Name:  "an aggregate that was parked because a store failed is not resumed",
 		File:  "projector/internal/park/claim.go",
-		Old:   "Value: now.Add(clocksApart)}",
-		New:   "Value: now.Add(-time.Hour)}",
+		Old:   "Value: time.Now().Add(clocksApart)}",
+		New:   "Value: time.Now().Add(-time.Hour)}",
 		Found: 7,
 	},
 	// Generations.
