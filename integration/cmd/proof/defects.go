@@ -114,4 +114,8 @@ var defects = []defect{
 		what: "A coordinator that took a promotion over did not look for documents that an application had inserted meanwhile, and deleted them.",
 		by:   "history, seed 221", commit: "5534bf8b", name: "projector/internal/catalog TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication",
 	},
+	{
+		what: "An erasure left ids of aggregates in the bounds of a range that had outlived its job.",
+		by:   "a second reading", commit: "0a08844a", name: "projector/internal/operate TestEraseLeavesNoCopy",
+	},
 }
