@@ -42,11 +42,36 @@ type replacement struct {
 }
 
 var replacements = []replacement{
-	{celop.Add, addValues, false, false},
-	{celop.Subtract, subtractValues, false, false},
-	{celop.Multiply, multiplyValues, false, false},
-	{celop.Divide, divideValues, false, false},
-	{celop.Modulo, moduloValues, false, true},
+	{celop.Add, arithmetic(celop.Add, fold.AddDecimals, func(a, b ref.Val) ref.Val {
+		if x, ok := a.(traits.Adder); ok {
+			return x.Add(b)
+		}
+		return nil
+	}), false, false},
+	{celop.Subtract, arithmetic(celop.Subtract, fold.SubtractDecimals, func(a, b ref.Val) ref.Val {
+		if x, ok := a.(traits.Subtractor); ok {
+			return x.Subtract(b)
+		}
+		return nil
+	}), false, false},
+	{celop.Multiply, arithmetic(celop.Multiply, fold.MultiplyDecimals, func(a, b ref.Val) ref.Val {
+		if x, ok := a.(traits.Multiplier); ok {
+			return x.Multiply(b)
+		}
+		return nil
+	}), false, false},
+	{celop.Divide, arithmetic(celop.Divide, fold.DivideDecimals, func(a, b ref.Val) ref.Val {
+		if x, ok := a.(traits.Divider); ok {
+			return x.Divide(b)
+		}
+		return nil
+	}), false, false},
+	{celop.Modulo, arithmetic(celop.Modulo, nil, func(a, b ref.Val) ref.Val {
+		if x, ok := a.(traits.Modder); ok {
+			return x.Modulo(b)
+		}
+		return nil
+	}), false, true},
 	{celop.Less, comparison(celop.Less, func(c int) bool { return c < 0 }), true, false},
 	{celop.LessEquals, comparison(celop.LessEquals, func(c int) bool { return c <= 0 }), true, false},
 	{celop.Greater, comparison(celop.Greater, func(c int) bool { return c > 0 }), true, false},
@@ -133,63 +158,21 @@ func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
 	return f.AddOverload(added)
 }
 
-// These operators are similar but written out. A generic function over the interfaces of
-// package traits looks up its type parameter in each call, so an addition would take a
-// third longer.
-
-func addValues(a, b ref.Val) ref.Val {
-	a, b, decimal := alignNumbers(a, b)
-	if decimal {
-		return computed(fold.AddDecimals(numberIn(a), numberIn(b)))
+// arithmetic returns an operator that computes decimals if an operand is a Decimal128, and
+// apply otherwise. decimals is nil if the operator takes no Decimal128. apply returns nil if
+// the first operand does not have the operator. It names the interface of package traits,
+// because an interface in a type parameter would be looked up in each call.
+func arithmetic(operator string, decimals func(a, b fold.Number) (bson.Decimal128, error), apply func(a, b ref.Val) ref.Val) func(a, b ref.Val) ref.Val {
+	return func(a, b ref.Val) ref.Val {
+		a, b, decimal := alignNumbers(a, b)
+		if decimal && decimals != nil {
+			return computed(decimals(numberIn(a), numberIn(b)))
+		}
+		if result := apply(a, b); result != nil {
+			return checked(operator, a, b, result)
+		}
+		return noOverload(operator, a, b)
 	}
-	if adder, ok := a.(traits.Adder); ok {
-		return checked(celop.Add, a, b, adder.Add(b))
-	}
-	return noOverload(celop.Add, a, b)
-}
-
-func subtractValues(a, b ref.Val) ref.Val {
-	a, b, decimal := alignNumbers(a, b)
-	if decimal {
-		return computed(fold.SubtractDecimals(numberIn(a), numberIn(b)))
-	}
-	if subtractor, ok := a.(traits.Subtractor); ok {
-		return checked(celop.Subtract, a, b, subtractor.Subtract(b))
-	}
-	return noOverload(celop.Subtract, a, b)
-}
-
-func multiplyValues(a, b ref.Val) ref.Val {
-	a, b, decimal := alignNumbers(a, b)
-	if decimal {
-		return computed(fold.MultiplyDecimals(numberIn(a), numberIn(b)))
-	}
-	if multiplier, ok := a.(traits.Multiplier); ok {
-		return checked(celop.Multiply, a, b, multiplier.Multiply(b))
-	}
-	return noOverload(celop.Multiply, a, b)
-}
-
-func divideValues(a, b ref.Val) ref.Val {
-	a, b, decimal := alignNumbers(a, b)
-	if decimal {
-		return computed(fold.DivideDecimals(numberIn(a), numberIn(b)))
-	}
-	if divider, ok := a.(traits.Divider); ok {
-		return checked(celop.Divide, a, b, divider.Divide(b))
-	}
-	return noOverload(celop.Divide, a, b)
-}
-
-func moduloValues(a, b ref.Val) ref.Val {
-	a, b, decimal := alignNumbers(a, b)
-	if decimal {
-		return noOverload(celop.Modulo, a, b)
-	}
-	if modder, ok := a.(traits.Modder); ok {
-		return checked(celop.Modulo, a, b, modder.Modulo(b))
-	}
-	return noOverload(celop.Modulo, a, b)
 }
 
 func negateValue(a ref.Val) ref.Val {
