@@ -39,7 +39,7 @@ func TestExplainShowsViews(t *testing.T) {
   set status: 'shipped'  =>  "shipped"
   key: state.customerId  =>  "c-1"
   total lastPlaced: part.placedAt  =>  {"$date":"2026-01-01T00:00:00Z"}
-  total openCents: part.status == 'open'  =>  false
+  total openCents: where: part.status == 'open'  =>  false
       part.status = "shipped"
   status: "open" -> "shipped"
   document c-1 counts the part differently
@@ -49,7 +49,7 @@ event 3  OrderAssigned  applied
   set customerId: payload.customerId  =>  "c-2"
   key: state.customerId  =>  "c-2"
   total lastPlaced: part.placedAt  =>  {"$date":"2026-01-01T00:00:00Z"}
-  total openCents: part.status == 'open'  =>  false
+  total openCents: where: part.status == 'open'  =>  false
       part.status = "shipped"
   customerId: "c-1" -> "c-2"
   document c-1 loses the part

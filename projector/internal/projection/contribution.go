@@ -62,6 +62,7 @@ const (
 // refresh computes the documents of the part from the part after an event.
 func (c *contribution) refresh(s *scope, d *document) error {
 	defer func() { s.element = nil }()
+	d.large = nil // it has values of the document before the change
 	elements, err := c.elements(s, d)
 	if err != nil {
 		return err
@@ -89,45 +90,33 @@ func (c *contribution) elements(s *scope, d *document) ([]ref.Val, error) {
 	if c.each == nil {
 		return []ref.Val{nil}, nil
 	}
-	v, ok, err := evaluate(s, d, operation{op: opEach}, c.each)
+	s.doing = &operation{op: opEach}
+	v, ok, err := c.each.run(s, "")
 	if err != nil || !ok || v == types.NullValue {
 		return nil, err
 	}
 	list, isList := v.(traits.Lister)
 	if !isList {
-		return nil, fmt.Errorf("each: %s: the result is %s, not a list", c.each.source, v.Type().TypeName())
+		return nil, c.each.failed(s, "", fmt.Errorf("the result is %s, not a list", v.Type().TypeName()))
 	}
 	if n := listSize(list); n > maxDocuments {
-		return nil, fmt.Errorf("each: %s: the list has %d elements, and a part contributes to at most %d documents", c.each.source, n, maxDocuments)
+		return nil, c.each.failed(s, "", fmt.Errorf("the list has %d elements, and a part contributes to at most %d documents", n, maxDocuments))
 	}
 	d.meter.spend(listSize(list)*fieldWork, listSize(list)*elementMemory)
 	return elementsOf(list), nil
 }
 
-// evaluate evaluates an expression of a view on the document after an event.
-func evaluate(s *scope, d *document, o operation, x *expression) (ref.Val, bool, error) {
-	s.doing = &o
-	d.large = nil // it has values of the document before the change
-	v, ok, err := x.eval(s)
-	if s.trace != nil {
-		s.trace.note(o.String(), x, s, v, err)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %s: %w", &o, x.source, err)
-	}
-	return v, ok, err
-}
-
 // append appends the contribution of the scope's element, or of the part; false if it has no
 // key.
 func (c *contribution) append(dst []byte, n int, s *scope, d *document) ([]byte, bool, error) {
-	v, ok, err := evaluate(s, d, operation{op: opKey}, c.key)
+	s.doing = &operation{op: opKey}
+	v, ok, err := c.key.run(s, "")
 	if err != nil || !ok || v == types.NullValue {
 		return dst, false, err
 	}
 	key, err := documentKey(v)
 	if err != nil {
-		return dst, false, fmt.Errorf("key: %s: %w", c.key.source, err)
+		return dst, false, c.key.failed(s, "", err)
 	}
 	d.meter.spend(len(key), len(key)+elementMemory)
 	element := bson.RawValue{}
@@ -226,23 +215,13 @@ func checkDocumentKey(key string) error {
 
 // of returns what the part adds to the total; absent if it adds nothing.
 func (t *contributedTotal) of(s *scope, d *document) (bson.RawValue, error) {
-	o := operation{op: opTotal, path: fieldPath{{name: t.Name}}}
-	if t.where != nil {
-		v, ok, err := evaluate(s, d, o, t.where)
-		if err != nil {
-			return bson.RawValue{}, err
-		}
-		holds, isBool := v.(types.Bool)
-		if ok && !isBool {
-			return bson.RawValue{}, fmt.Errorf("%s: where: %s: %w", &o, t.where.source, errNotBool)
-		}
-		if !ok || !bool(holds) {
-			return bson.RawValue{}, nil
-		}
+	s.doing = &operation{op: opTotal, path: fieldPath{{name: t.Name}}}
+	if holds, err := t.where.holds(s, "where", nil); err != nil || !holds {
+		return bson.RawValue{}, err
 	}
 	value := fold.IntegerValue(1)
 	if t.Kind != fold.TotalCount {
-		v, ok, err := evaluate(s, d, o, t.value)
+		v, ok, err := t.value.run(s, "")
 		if err != nil || !ok || v == types.NullValue {
 			return bson.RawValue{}, err
 		}
@@ -250,19 +229,19 @@ func (t *contributedTotal) of(s *scope, d *document) (bson.RawValue, error) {
 			value, err = t.Kind.Admit(value)
 		}
 		if err != nil {
-			return bson.RawValue{}, fmt.Errorf("%s: %s: %w", &o, t.value.source, err)
+			return bson.RawValue{}, t.value.failed(s, "", err)
 		}
 	}
 	if t.by == nil {
 		return value, nil
 	}
-	v, ok, err := evaluate(s, d, o, t.by)
+	v, ok, err := t.by.run(s, "by")
 	if err != nil || !ok || v == types.NullValue {
 		return bson.RawValue{}, err
 	}
 	key, err := keyName(v)
 	if err != nil {
-		return bson.RawValue{}, fmt.Errorf("%s: by: %s: %w", &o, t.by.source, err)
+		return bson.RawValue{}, t.by.failed(s, "by", err)
 	}
 	d.meter.spend(len(key), len(key)+elementMemory)
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: fold.ReplaceField(nil, key, value)}, nil

@@ -166,6 +166,47 @@ func (x *expression) eval(s *scope) (result ref.Val, ok bool, err error) {
 	return v, true, nil
 }
 
+// run is eval with a trace, and with an error that names the place. word is the part of the
+// operation that has the expression; empty if the operation has one only.
+func (x *expression) run(s *scope, word string) (ref.Val, bool, error) {
+	v, ok, err := x.eval(s)
+	if s.trace != nil {
+		s.trace.note(s.part(word), x, s, v, err)
+	}
+	return v, ok, x.failed(s, word, err)
+}
+
+// failed names the place in an error of the expression or of what is done with its result; nil
+// if err is nil.
+func (x *expression) failed(s *scope, word string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", s.part(word), x.source, err)
+}
+
+// holds reports whether a condition holds. One that is nil always does. empty is the error for
+// an empty optional; nil if the condition does not hold then.
+func (x *expression) holds(s *scope, word string, empty error) (bool, error) {
+	if x == nil {
+		return true, nil
+	}
+	v, ok, err := x.run(s, word)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		return false, x.failed(s, word, empty)
+	}
+	holds, ok := v.(types.Bool)
+	if !ok {
+		return false, x.failed(s, word, errNotBool)
+	}
+	return bool(holds), nil
+}
+
+var errNotBool = errors.New("the result is not a bool")
+
 // explain adds the remedy to common errors.
 func explain(err error) error {
 	text := err.Error()

@@ -90,6 +90,7 @@ func TestOperators(t *testing.T) {
 		{"when false", `{when: payload.x > 1, set: {a: "1"}}`, `{"b":1}`, `{"x":1}`, `{"b":1}`},
 		{"when true", `{when: payload.x > 1, set: {a: "1"}}`, `{"b":1}`, `{"x":2}`, `{"b":1,"a":1}`},
 		{"when no bool", `{when: payload.x, set: {a: "1"}}`, `{"b":1}`, `{"x":2}`, "error: when: payload.x: the result is not a bool"},
+		{"when an empty optional", `{when: "dyn(payload.?x)", set: {a: "1"}}`, `{"b":1}`, `{}`, "error: when: dyn(payload.?x): the result is not a bool"},
 		{"delete", `{delete: true}`, `{"b":1}`, `{}`, "nil"},
 		{"delete when", `{when: state.b == 1, delete: true}`, `{"b":2}`, `{}`, `{"b":2}`},
 		{"delete nothing", `{delete: true}`, "", `{}`, "nil"},

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"cel.dev/cel-go/common/types"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/fold"
@@ -79,7 +78,7 @@ func (p *Projection) handle(ctx context.Context, s *scope, d *document) (applied
 		if err := p.upcasts.apply(s); err != nil {
 			return false, ReasonExpression, err
 		}
-		rules = from.on[s.event.EventType]
+		rules, s.doing = from.on[s.event.EventType], nil
 	}
 	if declared := p.types[s.event.EventType]; declared != nil && fold.Present(s.event.Payload) {
 		if err := declared.check(s.event.Payload); err != nil {
@@ -183,7 +182,7 @@ func (h *handler) resolve(s *scope) ([]fieldPath, error) {
 		s.doing = o
 		var err error
 		if paths[i], err = o.path.resolve(s); err != nil {
-			return nil, fmt.Errorf("%s: %w", o, err)
+			return nil, err
 		}
 	}
 	return paths, nil
@@ -192,7 +191,7 @@ func (h *handler) resolve(s *scope) ([]fieldPath, error) {
 // choose returns the first rule that holds; nil if none does.
 func choose(rules []*handler, s *scope) (*handler, error) {
 	for _, h := range rules {
-		if holds, err := h.holds(s); err != nil {
+		if holds, err := h.when.holds(s, wordWhen, errNotBool); err != nil {
 			return nil, err
 		} else if holds {
 			return h, nil
@@ -200,26 +199,6 @@ func choose(rules []*handler, s *scope) (*handler, error) {
 	}
 	return nil, nil
 }
-
-func (h *handler) holds(s *scope) (bool, error) {
-	if h.when == nil {
-		return true, nil
-	}
-	v, _, err := h.when.eval(s)
-	if s.trace != nil {
-		s.trace.note(wordWhen, h.when, s, v, err)
-	}
-	if err != nil {
-		return false, fmt.Errorf("when: %s: %w", h.when.source, err)
-	}
-	holds, ok := v.(types.Bool)
-	if !ok {
-		return false, fmt.Errorf("when: %s: %w", h.when.source, errNotBool)
-	}
-	return bool(holds), nil
-}
-
-var errNotBool = errors.New("the result is not a bool")
 
 // evaluate returns the values of the operations; absent if an operation has no effect.
 func (h *handler) evaluate(s *scope, m *meter) ([]bson.RawValue, error) {
@@ -247,8 +226,5 @@ func (o *operation) evaluate(s *scope, m *meter) (value bson.RawValue, err error
 	if s.trace != nil {
 		s.trace.note(o.String(), o.value, s, v, err)
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %s: %w", o, o.value.source, err)
-	}
-	return value, err
+	return value, o.value.failed(s, "", err)
 }

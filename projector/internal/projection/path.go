@@ -215,6 +215,9 @@ func (p fieldPath) overlaps(q fieldPath) bool {
 	return true
 }
 
+// inBrackets names an expression of a path in errors.
+const inBrackets = "in brackets"
+
 // resolve returns the path for one event; nil if an expression in it gives an empty optional.
 func (p fieldPath) resolve(s *scope) (fieldPath, error) {
 	resolved := slices.Clone(p)
@@ -223,18 +226,12 @@ func (p fieldPath) resolve(s *scope) (fieldPath, error) {
 		if step.key == nil {
 			continue
 		}
-		v, ok, err := step.key.eval(s)
-		if s.trace != nil {
-			s.trace.note(s.doing.String()+", in brackets", step.key, s, v, err)
+		v, ok, err := step.key.run(s, inBrackets)
+		if err != nil || !ok {
+			return nil, err
 		}
-		if err == nil && ok {
-			err = step.take(v, &s.event.meter)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("in brackets: %s: %w", step.key.source, err)
-		}
-		if !ok {
-			return nil, nil
+		if err := step.take(v, &s.event.meter); err != nil {
+			return nil, step.key.failed(s, inBrackets, err)
 		}
 	}
 	return resolved, nil

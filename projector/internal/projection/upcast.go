@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.yaml.in/yaml/v3"
 
@@ -52,7 +50,7 @@ func (u upcasts) apply(s *scope) error {
 		before := ev.EventType
 		for i, steps := 0, u[before]; i < len(steps) && ev.EventType == before; i++ {
 			if err := steps[i].apply(s); err != nil {
-				return fmt.Errorf("%s: %w", &steps[i].doing, err)
+				return err
 			}
 		}
 		if ev.EventType == before {
@@ -63,28 +61,21 @@ func (u upcasts) apply(s *scope) error {
 
 func (u *upcast) apply(s *scope) error {
 	s.doing = &u.doing
-	if u.when != nil {
-		v, err := u.eval(s, wordWhen, u.when)
-		holds, ok := v.(types.Bool)
-		if err == nil && !ok {
-			err = fmt.Errorf("when: %s: %w", u.when.source, errNotBool)
-		}
-		if err != nil || !bool(holds) {
-			return err
-		}
+	if holds, err := u.when.holds(s, wordWhen, errNotBool); err != nil || !holds {
+		return err
 	}
 	if u.payload != nil {
-		v, err := u.eval(s, upcastPayload, u.payload)
+		v, ok, err := u.payload.run(s, upcastPayload)
 		if err != nil {
 			return err
 		}
-		if v != nil {
+		if ok {
 			payload, err := encodeValue(v, &s.event.meter)
 			if err == nil && payload.Type != bson.TypeEmbeddedDocument {
 				err = fmt.Errorf("the result is %s, and a payload is a document", fold.TypeName(payload))
 			}
 			if err != nil {
-				return fmt.Errorf("payload: %s: %w", u.payload.source, err)
+				return u.payload.failed(s, upcastPayload, err)
 			}
 			s.event.Payload, s.event.payload = payload, nil
 		}
@@ -93,21 +84,6 @@ func (u *upcast) apply(s *scope) error {
 		s.event.EventType = u.to
 	}
 	return nil
-}
-
-// eval returns the result of an expression; nil for an empty optional.
-func (u *upcast) eval(s *scope, word string, x *expression) (ref.Val, error) {
-	v, ok, err := x.eval(s)
-	if s.trace != nil {
-		s.trace.note(u.doing.String()+" "+word, x, s, v, err)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %s: %w", word, x.source, err)
-	}
-	if err != nil || !ok {
-		return nil, err
-	}
-	return v, nil
 }
 
 // upcasts reads a section of upcasts.

@@ -189,7 +189,7 @@ func TestTraceHasUpcasts(t *testing.T) {
 	p, _ := twoProjections(t, upcasting)
 	a := p.Begin(nil)
 	trace, err := a.Trace(projectiontest.Event(1, "OrderCreated", `{"client":"ada"}`))
-	if len(trace.Evaluations) == 0 || trace.Evaluations[0].Word != "upcast OrderCreated payload" || trace.Evaluations[0].Inputs[0].Value != `"ada"` || trace.LeftOut != "" || err != nil {
+	if len(trace.Evaluations) == 0 || trace.Evaluations[0].Word != "upcast OrderCreated: payload" || trace.Evaluations[0].Inputs[0].Value != `"ada"` || trace.LeftOut != "" || err != nil {
 		t.Errorf("%+v, %v", trace, err)
 	}
 	trace, err = a.Trace(projectiontest.Event(2, "OrderPlaced", `{"v":3,"customer":{"name":"gone"}}`))
@@ -206,6 +206,11 @@ func TestUpcastsAreCharged(t *testing.T) {
 	f := p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"a":[`+list+`],"t":"`+strings.Repeat("x", 100_000)+`"}`)})
 	if f.Err == nil || !strings.Contains(f.Err.Error(), "evaluation took too long") || f.Err.Reason != projection.ReasonExpression {
 		t.Errorf("%.300v", f.Err)
+	}
+	p = projectiontest.One(t, `{upcasts: {E: {payload: payload}}, projections: [{name: p, collection: c, on: {E: {when: "payload.a.map(x, payload.t + 'x').size() > 0", set: {t: "1"}}}}]}`)
+	f = p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"a":[`+list+`],"t":"`+strings.Repeat("x", 100_000)+`"}`)})
+	if f.Err == nil || !strings.Contains(f.Err.Error(), "evaluation took too long") || strings.Contains(f.Err.Error(), "upcast") {
+		t.Errorf("the condition of a rule after an upcast: %.300v", f.Err)
 	}
 	p = projectiontest.One(t, `{upcasts: {E: {payload: payload.p}}, projections: [{name: p, collection: c, on: {E: {set: {t: payload}}}}]}`)
 	f = p.Fold(nil, []*event.Event{projectiontest.Event(1, "E", `{"p":[1]}`)})

@@ -144,7 +144,7 @@ type scope struct {
 	state stateView
 	// element is the element of each for which a view is computed; nil if there is none.
 	element ref.Val
-	// doing is the operation that is evaluated or carried out.
+	// doing is the operation that is evaluated or carried out; nil before one is chosen.
 	doing *operation
 	// trace is nil except in explanations.
 	trace *Trace
@@ -170,6 +170,18 @@ func (s *scope) ResolveName(name string) (any, bool) {
 		}
 	}
 	return s.event.resolve(name)
+}
+
+// part names a part of the operation that is evaluated, for errors and traces; the operation
+// itself if word is empty.
+func (s *scope) part(word string) string {
+	switch {
+	case s.doing == nil:
+		return word
+	case word == "":
+		return s.doing.String()
+	}
+	return s.doing.String() + ": " + word
 }
 
 // Parent returns nil: there is no outer scope.

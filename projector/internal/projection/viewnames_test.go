@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -142,6 +143,26 @@ func TestSumSaysWhatItCannotAdd(t *testing.T) {
 		f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", bson.D{{Key: "x", Value: test.value}})})
 		if f.Err == nil || !strings.Contains(f.Err.Error(), test.says) {
 			t.Errorf("%v: %v, want %s", test.value, f.Err, test.says)
+		}
+	}
+}
+
+// TestConditionOfTotal has results of where. An empty optional is no mistake: it adds nothing.
+func TestConditionOfTotal(t *testing.T) {
+	t.Parallel()
+	p := totalsOf(t, `{all: {count: true, where: "part.x == 0 ? dyn(part.?y) : part.x"}}`)
+	for _, test := range []struct {
+		fields bson.D
+		want   string
+	}{
+		{bson.D{{Key: "x", Value: true}}, `"totals": {"all": {"$numberLong":"1"}}`},
+		{bson.D{{Key: "x", Value: false}}, `"totals": {}`},
+		{bson.D{{Key: "x", Value: 0}}, `"totals": {}`},
+		{bson.D{{Key: "x", Value: 1}}, "total all: where: part.x == 0 ? dyn(part.?y) : part.x: the result is not a bool"},
+	} {
+		f := p.Fold(nil, []*event.Event{viewEvent("A", "a", 1, "E", test.fields)})
+		if got := fmt.Sprint(f.Document, f.Err); !strings.Contains(got, test.want) {
+			t.Errorf("%v: %s, want %s", test.fields, got, test.want)
 		}
 	}
 }
