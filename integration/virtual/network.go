@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -290,10 +291,12 @@ func (h *Host) Crash(tail bool) {
 type pair struct {
 	link           *link
 	client, server *conn
+	open           atomic.Int32 // how many ends are not closed
 }
 
 func newPair(l *link, server address) *pair {
 	p := &pair{link: l}
+	p.open.Store(2)
 	up, down := &pipe{link: l, direction: ToServer}, &pipe{link: l, direction: ToClient}
 	up.changed, down.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	host := address(l.host.name)
@@ -418,7 +421,8 @@ func (p *pipe) release() {
 
 // reset loses the segments on their way, or with tail adds an end behind them.
 func (p *pipe) reset(tail bool) {
-	if tail && p.send(segment{end: syscall.ECONNRESET}) {
+	if tail {
+		p.send(segment{end: syscall.ECONNRESET})
 		return
 	}
 	p.mu.Lock()
@@ -497,7 +501,9 @@ func (c *conn) Close() error {
 	}
 	c.out.send(segment{end: io.EOF})
 	c.in.wake()
-	c.pair.link.forget(c.pair)
+	if c.pair.open.Add(-1) == 0 {
+		c.pair.link.forget(c.pair)
+	}
 	return nil
 }
 
