@@ -2,8 +2,11 @@ package yamlplace_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 )
@@ -68,6 +71,36 @@ func TestAliasesThatRepeatTooManyValuesAreRefused(t *testing.T) {
 		switch {
 		case (got == nil) != (test.want == ""), got != nil && !strings.Contains(got.Message, test.want), test.line > 0 && got.Line != test.line:
 			t.Errorf("%s: %+v, not %q in line %d", name, got, test.want, test.line)
+		}
+	}
+}
+
+func TestEntriesLeaveOutWhatNoMappingHas(t *testing.T) {
+	t.Parallel()
+	const text = `{a: &v 1, &k b: *v, c: 3, *k : 4, a: 5, <<: {d: 6}, [e]: 7, ~: 8}`
+	for document := range yamlplace.Documents([]byte(text)) {
+		var problems strings.Builder
+		entries, ok := yamlplace.Entries(document.Content[0], ": hint", func(at *yaml.Node, format string, args ...any) {
+			fmt.Fprintf(&problems, "%d: "+format+"\n", append([]any{at.Column}, args...)...)
+		})
+		const want = `27: b is there twice
+35: a is there twice
+41: << does not merge: write the keys out, or name a whole value with &name and repeat it with *name: hint
+53: a key is a text, not a list, a mapping or null: hint
+61: a key is a text, not a list, a mapping or null: hint
+`
+		if problems.String() != want {
+			t.Errorf("the problems are\n%s", &problems)
+		}
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Key+e.Value.Value)
+		}
+		if !ok || !slices.Equal(got, []string{"a1", "b1", "c3"}) {
+			t.Errorf("the entries are %v", got)
+		}
+		if entries, ok := yamlplace.Entries(entries[0].Value, "", nil); ok {
+			t.Errorf("a number has the entries %v", entries)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
@@ -34,32 +35,32 @@ func (c computedFields) refresh(s *scope, d *document) error {
 }
 
 // compute reads the computed fields of a source.
-func (p place) compute(e entry, s *source) {
+func (p place) compute(e yamlplace.Entry, s *source) {
 	before := len(p.problems)
-	entries, ok := p.entries(e.value)
+	entries, ok := p.entries(e.Value)
 	if !ok || len(entries) == 0 {
-		p.in("compute").problem(e.value, "compute takes a mapping of fields to expressions")
+		p.in("compute").problem(e.Value, "compute takes a mapping of fields to expressions")
 		return
 	}
 	fields := make(map[string]*computedField, len(entries))
 	for _, e := range entries {
-		at := p.in("compute " + e.key)
-		path, ok := at.path(opCompute, e.node)
-		value := at.expression(e.value, anyValue)
+		at := p.in("compute " + e.Key)
+		path, ok := at.path(opCompute, e.Node)
+		value := at.expression(e.Value, anyValue)
 		if !ok || value == nil {
 			continue
 		}
 		if path.computed() {
-			at.problem(e.node, "a computed field has a name that is declared, so without brackets")
+			at.problem(e.Node, "a computed field has a name that is declared, so without brackets")
 			continue
 		}
-		f := &computedField{node: e.node, operation: operation{op: opCompute, path: path, value: value}}
+		f := &computedField{node: e.Node, operation: operation{op: opCompute, path: path, value: value}}
 		fields[path.String()] = f
 		at.inputs(f)
 		at.alone(f, s.on)
 		s.compute = append(s.compute, f.operation)
 	}
-	p.disjoint(e.node, s.compute)
+	p.disjoint(e.Node, s.compute)
 	if len(p.problems) == before {
 		s.compute = p.inOrder(fields)
 	}

@@ -166,34 +166,9 @@ func (l *loader) parse(file string, data []byte) {
 	}
 }
 
-// entry is one key of a mapping and its value.
-type entry struct {
-	key         string
-	node, value *yaml.Node
-}
-
-// entries returns the keys of a mapping, and reports its problems.
-func (p place) entries(node *yaml.Node) ([]entry, bool) {
-	if node.Kind != yaml.MappingNode {
-		return nil, false
-	}
-	var found []entry
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], yamlplace.Resolve(node.Content[i+1])
-		switch {
-		case key.Tag == "!!merge":
-			p.problem(key, "<< does not merge: a rule for several event types has a key that names them, such as OrderShipped | OrderDelivered:. To repeat a whole value, name it with &name and write *name")
-		case key.Kind != yaml.ScalarNode || key.Tag == "!!null":
-			p.problem(key, "a key is a plain word; for several event types, it is A | B")
-		case seen[key.Value]:
-			p.problem(key, "%s is there twice", key.Value)
-		default:
-			seen[key.Value] = true
-			found = append(found, entry{key: key.Value, node: key, value: value})
-		}
-	}
-	return found, true
+// entries returns the entries of a mapping, and reports its problems.
+func (p place) entries(node *yaml.Node) ([]yamlplace.Entry, bool) {
+	return yamlplace.Entries(node, "; for several event types, a key is A | B", p.problem)
 }
 
 func empty(node *yaml.Node) bool {
@@ -214,8 +189,8 @@ func (p place) root(node *yaml.Node) {
 		return
 	}
 	for _, e := range entries {
-		if p.sections[e.key] = append(p.sections[e.key], section{p, e.value}); !slices.Contains(rootKeys, e.key) {
-			p.problem(e.node, "unknown key %s%s; a file of projections holds %s", e.key, similar.Meant(e.key, rootKeys), strings.Join(rootKeys, ", "))
+		if p.sections[e.Key] = append(p.sections[e.Key], section{p, e.Value}); !slices.Contains(rootKeys, e.Key) {
+			p.problem(e.Node, "unknown key %s%s; a file of projections holds %s", e.Key, similar.Meant(e.Key, rootKeys), strings.Join(rootKeys, ", "))
 		}
 	}
 }
@@ -245,7 +220,7 @@ func (p place) declaration(node *yaml.Node) {
 	p = p.identity(node, keys, projection)
 	s := source{on: handlers{}}
 	if e, ok := keys["aggregateType"]; ok {
-		s.aggregateType = p.in("aggregateType").text(e.value, func(s string) error {
+		s.aggregateType = p.in("aggregateType").text(e.Value, func(s string) error {
 			if s == "" {
 				return errors.New("aggregateType is empty; leave it out to mean all")
 			}
@@ -253,7 +228,7 @@ func (p place) declaration(node *yaml.Node) {
 		})
 	}
 	if e, ok := keys["on"]; ok {
-		p.handlers(e.value, &s)
+		p.handlers(e.Value, &s)
 	} else {
 		p.problem(node, "the projection has no on: it would do nothing")
 	}
@@ -267,15 +242,15 @@ func (p place) declaration(node *yaml.Node) {
 }
 
 // identity reads the name and the collection of a projection or a view.
-func (p place) identity(node *yaml.Node, keys map[string]entry, projection *Projection) place {
+func (p place) identity(node *yaml.Node, keys map[string]yamlplace.Entry, projection *Projection) place {
 	if e, ok := keys["name"]; ok {
-		projection.name = p.in("name").text(e.value, checkName)
+		projection.name = p.in("name").text(e.Value, checkName)
 		p.projection = projection.name
 	} else {
 		p.problem(node, "the %s has no name", projection.kind())
 	}
 	if e, ok := keys["collection"]; ok {
-		projection.collection = p.in("collection").text(e.value, checkCollection)
+		projection.collection = p.in("collection").text(e.Value, checkCollection)
 	} else {
 		p.problem(node, "the %s has no collection", projection.kind())
 	}
@@ -294,22 +269,22 @@ func (p place) finish(node *yaml.Node, projection *Projection, before int) {
 }
 
 // keys returns the entries of a mapping by name, and reports unknown ones.
-func (p place) keys(node *yaml.Node, what string, known []string) (map[string]entry, bool) {
+func (p place) keys(node *yaml.Node, what string, known []string) (map[string]yamlplace.Entry, bool) {
 	entries, ok := p.entries(node)
 	if !ok {
 		p.problem(node, "%s is a mapping with %s", what, strings.Join(known, ", "))
 		return nil, false
 	}
-	keys := map[string]entry{}
+	keys := map[string]yamlplace.Entry{}
 	for _, e := range entries {
-		keys[e.key] = e
+		keys[e.Key] = e
 	}
 	if e, ok := keys["name"]; ok && p.projection == "" {
-		p.projection = e.value.Value
+		p.projection = e.Value.Value
 	}
 	for _, e := range entries {
-		if !slices.Contains(known, e.key) {
-			p.problem(e.node, "unknown key %s%s; %s has %s", e.key, similar.Meant(e.key, known), what, strings.Join(known, ", "))
+		if !slices.Contains(known, e.Key) {
+			p.problem(e.Node, "unknown key %s%s; %s has %s", e.Key, similar.Meant(e.Key, known), what, strings.Join(known, ", "))
 		}
 	}
 	return keys, true

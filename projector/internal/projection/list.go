@@ -115,20 +115,20 @@ func (p place) pushForm(node *yaml.Node) (value *yaml.Node, form *listForm) {
 	entries, _ := p.entries(node)
 	form = &listForm{}
 	for _, e := range entries {
-		switch e.key {
+		switch e.Key {
 		case pushValue:
-			value = e.value
+			value = e.Value
 		case pushSort:
-			form.by, form.direction = p.sorting(e.value)
+			form.by, form.direction = p.sorting(e.Value)
 		case pushKeep:
-			n, err := strconv.Atoi(e.value.Value)
-			if err != nil || e.value.Tag != "!!int" || n == 0 {
-				p.problem(e.value, "keep is a number: 10 keeps the first ten elements, -10 the last ten")
+			n, err := strconv.Atoi(e.Value.Value)
+			if err != nil || e.Value.Tag != "!!int" || n == 0 {
+				p.problem(e.Value, "keep is a number: 10 keeps the first ten elements, -10 the last ten")
 				n = 1
 			}
 			form.keep = n
 		default:
-			p.problem(e.node, "unknown key %s%s; push takes an expression, or %s", e.key, similar.Meant(e.key, pushKeys), strings.Join(pushKeys, ", "))
+			p.problem(e.Node, "unknown key %s%s; push takes an expression, or %s", e.Key, similar.Meant(e.Key, pushKeys), strings.Join(pushKeys, ", "))
 		}
 	}
 	switch {

@@ -95,3 +95,12 @@ func TestTraceSaysThatNoRuleHolds(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysCanBeAliases(t *testing.T) {
+	t.Parallel()
+	const rules = `projections: [{name: p, collection: c, on: {A: [{&w when: eventId > 2, set: {a: "1"}}, {*w : eventId > 1, set: {a: "2"}}, {set: {a: "3"}}]}}]`
+	plain := strings.NewReplacer("&w ", "", "*w ", "when").Replace(rules)
+	if projectiontest.One(t, rules).Hash() != projectiontest.One(t, plain).Hash() {
+		t.Error("the alias has another meaning than the key")
+	}
+}

@@ -66,17 +66,17 @@ func (p place) events(node *yaml.Node) {
 	}
 	for _, e := range entries {
 		at := p.in("events")
-		at.eventType = e.key
-		declared := at.schema(e.value, varPayload, 1)
-		for _, eventType := range p.eventTypes(e.key) {
+		at.eventType = e.Key
+		declared := at.schema(e.Value, varPayload, 1)
+		for _, eventType := range p.eventTypes(e.Key) {
 			at.eventType = eventType
 			if first, taken := p.declared[eventType]; taken {
-				at.problem(e.node, "the event type is already declared at %s", first)
+				at.problem(e.Node, "the event type is already declared at %s", first)
 				continue
 			}
-			p.declared[eventType] = fmt.Sprintf("%s:%d", p.file, e.node.Line)
+			p.declared[eventType] = fmt.Sprintf("%s:%d", p.file, e.Node.Line)
 			p.schemas[eventType] = declared
-			at.adviseOnType(e.node, eventType)
+			at.adviseOnType(e.Node, eventType)
 		}
 	}
 }
@@ -95,18 +95,18 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 		return s
 	}
 	var words []string
-	keys := map[string]entry{}
+	keys := map[string]yamlplace.Entry{}
 	for _, e := range entries {
-		keys[e.key] = e
+		keys[e.Key] = e
 		switch {
-		case e.key == "type" || e.key == "bsonType":
+		case e.Key == "type" || e.Key == "bsonType":
 			if words != nil {
-				p.problem(e.node, "type and bsonType exclude each other")
+				p.problem(e.Node, "type and bsonType exclude each other")
 				continue
 			}
 			words = p.typeWords(e)
-		case !slices.Contains(schemaKeywords, e.key) && !slices.Contains(annotations, e.key):
-			p.problem(e.node, "unknown keyword %s%s: expressions are checked against names and types only, so a schema takes %s", e.key, similar.Meant(e.key, schemaKeywords), strings.Join(schemaKeywords, ", "))
+		case !slices.Contains(schemaKeywords, e.Key) && !slices.Contains(annotations, e.Key):
+			p.problem(e.Node, "unknown keyword %s%s: expressions are checked against names and types only, so a schema takes %s", e.Key, similar.Meant(e.Key, schemaKeywords), strings.Join(schemaKeywords, ", "))
 		}
 	}
 	keyword := "type"
@@ -121,7 +121,7 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 			words = []string{key.word} // a schema without a type is of that which these keywords need
 		}
 		if ok && !slices.Contains(words, key.word) {
-			p.problem(e.node, "%s belongs to type: %s", key.keyword, key.word)
+			p.problem(e.Node, "%s belongs to type: %s", key.keyword, key.word)
 		}
 	}
 	for _, word := range words {
@@ -134,7 +134,7 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 	s.words = slices.Compact(s.words)
 	object, array := p.object(s, keys, depth), types.NewListType(types.DynType)
 	if e, ok := keys["items"]; ok {
-		s.element = p.schema(e.value, s.name+"[]", depth+1)
+		s.element = p.schema(e.Value, s.name+"[]", depth+1)
 		array = types.NewListType(s.element.celType)
 	}
 	switch {
@@ -157,15 +157,15 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 }
 
 // typeWords reads a type or a list of them.
-func (p place) typeWords(e entry) []string {
+func (p place) typeWords(e yamlplace.Entry) []string {
 	words := []string{}
-	for _, n := range yamlplace.List(e.value) {
+	for _, n := range yamlplace.List(e.Value) {
 		word := n.Value
 		if n.Tag == "!!null" {
 			word = "null"
 		}
-		if valueTypes[e.key][word] == nil {
-			p.problem(n, "unknown %s %s: use one of %s, or a list of them", e.key, n.Value, strings.Join(sortedKeys(valueTypes[e.key]), ", "))
+		if valueTypes[e.Key][word] == nil {
+			p.problem(n, "unknown %s %s: use one of %s, or a list of them", e.Key, n.Value, strings.Join(sortedKeys(valueTypes[e.Key]), ", "))
 			continue
 		}
 		words = append(words, word)
@@ -175,20 +175,20 @@ func (p place) typeWords(e entry) []string {
 
 // object returns the type of a document. A document can have any field if its schema has
 // no properties or allows additional ones.
-func (p place) object(s *schema, keys map[string]entry, depth int) *types.Type {
+func (p place) object(s *schema, keys map[string]yamlplace.Entry, depth int) *types.Type {
 	open := types.NewMapType(types.StringType, types.DynType)
 	properties, ok := keys["properties"]
 	if !ok {
 		return open
 	}
-	entries, ok := p.entries(properties.value)
+	entries, ok := p.entries(properties.Value)
 	if !ok {
-		p.problem(properties.value, "properties is a mapping of fields to their schemas")
+		p.problem(properties.Value, "properties is a mapping of fields to their schemas")
 		return open
 	}
 	s.fields = make(map[string]*schema, len(entries))
 	for _, e := range entries {
-		s.fields[e.key] = p.schema(e.value, s.name+"."+e.key, depth+1)
+		s.fields[e.Key] = p.schema(e.Value, s.name+"."+e.Key, depth+1)
 	}
 	s.properties = s.fields
 	if e, ok := keys["required"]; ok {
@@ -196,9 +196,9 @@ func (p place) object(s *schema, keys map[string]entry, depth int) *types.Type {
 	}
 	if e, ok := keys["additionalProperties"]; ok {
 		switch {
-		case e.value.Tag != "!!bool":
-			p.problem(e.value, "additionalProperties is true or false")
-		case e.value.Value == "true":
+		case e.Value.Tag != "!!bool":
+			p.problem(e.Value, "additionalProperties is true or false")
+		case e.Value.Value == "true":
 			s.fields = nil
 			return open
 		}
@@ -212,13 +212,13 @@ func (s *schema) typeName() string { return strings.ReplaceAll(s.name, ".", "/")
 
 // required checks that the listed fields are declared. It does not restrict expressions,
 // which can use optional fields too.
-func (p place) required(s *schema, e entry) {
-	if e.value.Kind != yaml.SequenceNode {
-		p.problem(e.value, "required is a list of fields")
+func (p place) required(s *schema, e yamlplace.Entry) {
+	if e.Value.Kind != yaml.SequenceNode {
+		p.problem(e.Value, "required is a list of fields")
 		return
 	}
 	s.required = []string{}
-	for _, n := range e.value.Content {
+	for _, n := range e.Value.Content {
 		s.required = append(s.required, n.Value)
 		if s.fields[n.Value] == nil {
 			p.problem(n, "required names %s, which properties does not have", n.Value)

@@ -94,16 +94,16 @@ func (p place) upcasts(node *yaml.Node) {
 		return
 	}
 	for _, e := range entries {
-		for _, eventType := range p.eventTypes(e.key) {
+		for _, eventType := range p.eventTypes(e.Key) {
 			at := p.in("upcasts " + eventType)
 			if first, taken := p.upcast.nodes[eventType]; taken {
-				at.problem(e.node, "the event type has upcasts at %s:%d: write all of them there, as a list", first.place.file, first.node.Line)
+				at.problem(e.Node, "the event type has upcasts at %s:%d: write all of them there, as a list", first.place.file, first.node.Line)
 				continue
 			}
-			p.upcast.nodes[eventType] = section{at, e.node}
-			nodes := yamlplace.List(e.value)
+			p.upcast.nodes[eventType] = section{at, e.Node}
+			nodes := yamlplace.List(e.Value)
 			if len(nodes) == 0 {
-				at.problem(e.node, "the event type has no upcast: leave it out")
+				at.problem(e.Node, "the event type has no upcast: leave it out")
 			}
 			for i, n := range nodes {
 				u := at.upcastStep(n, eventType)
@@ -124,14 +124,14 @@ func (p place) upcastStep(node *yaml.Node, eventType string) upcast {
 		return u
 	}
 	if e, ok := keys[wordWhen]; ok {
-		u.when = p.in(p.key+" "+wordWhen).ofEvent(e.value, boolValue)
+		u.when = p.in(p.key+" "+wordWhen).ofEvent(e.Value, boolValue)
 	}
 	payload, changes := keys[upcastPayload]
 	if changes {
-		u.payload = p.in(p.key+" "+upcastPayload).ofEvent(payload.value, payloadValue)
+		u.payload = p.in(p.key+" "+upcastPayload).ofEvent(payload.Value, payloadValue)
 	}
 	if e, ok := keys[upcastType]; ok {
-		u.to = p.in(p.key+" "+upcastType).text(e.value, func(text string) error {
+		u.to = p.in(p.key+" "+upcastType).text(e.Value, func(text string) error {
 			switch text {
 			case "":
 				return errors.New("the new event type is empty")

@@ -56,22 +56,22 @@ func (p place) viewDeclaration(node *yaml.Node) {
 	r.place = p.identity(node, keys, r.view)
 	p.reading = nil
 	if e, ok := keys["totals"]; ok {
-		r.totals = r.in("totals").totals(e.value)
+		r.totals = r.in("totals").totals(e.Value)
 	}
 	shared := p.reading
 	if e, ok := keys["as"]; ok {
-		r.as = r.embeddedAs(e.value)
+		r.as = r.embeddedAs(e.Value)
 	}
 	from, ok := keys["from"]
 	switch {
 	case !ok:
 		r.problem(node, "the view has no from: a list of its sources, each with an aggregateType, a key and the rules of on")
 		return
-	case from.value.Kind != yaml.SequenceNode || len(from.value.Content) == 0:
-		r.problem(from.node, "from is a list of sources: each starts with a dash, and has an aggregateType, a key and the rules of on")
+	case from.Value.Kind != yaml.SequenceNode || len(from.Value.Content) == 0:
+		r.problem(from.Node, "from is a list of sources: each starts with a dash, and has an aggregateType, a key and the rules of on")
 		return
 	}
-	for _, item := range from.value.Content {
+	for _, item := range from.Value.Content {
 		r.source(yamlplace.Resolve(item))
 	}
 	r.checkFields()
@@ -98,9 +98,9 @@ func (r *viewReader) source(node *yaml.Node) {
 	c := &contribution{as: r.as, view: r.view.view}
 	s := source{on: handlers{}, contribution: c}
 	if e, ok := keys["aggregateType"]; ok {
-		s.aggregateType = r.in("aggregateType").text(e.value, notEmpty)
+		s.aggregateType = r.in("aggregateType").text(e.Value, notEmpty)
 		if s.aggregateType != "" && slices.ContainsFunc(r.view.sources, func(o source) bool { return o.aggregateType == s.aggregateType }) {
-			r.problem(e.value, "there is a source of %s already: write the rules into one source", s.aggregateType)
+			r.problem(e.Value, "there is a source of %s already: write the rules into one source", s.aggregateType)
 			return
 		}
 	} else {
@@ -108,17 +108,17 @@ func (r *viewReader) source(node *yaml.Node) {
 	}
 	each, hasEach := keys["each"]
 	if hasEach {
-		c.each = r.in("each").ofPart(each.value, listValue, false)
+		c.each = r.in("each").ofPart(each.Value, listValue, false)
 	}
 	if e, ok := keys["key"]; ok {
-		c.key = r.in("key").ofPart(e.value, keyValue, hasEach)
+		c.key = r.in("key").ofPart(e.Value, keyValue, hasEach)
 	} else {
 		r.problem(node, "the source has no key: an expression that gives the _id of the document, such as state.customerId")
 	}
 	r.embedding(c, keys)
 	totals := slices.Clone(r.totals)
 	if e, ok := keys["totals"]; ok {
-		for _, t := range r.in("totals").totals(e.value) {
+		for _, t := range r.in("totals").totals(e.Value) {
 			if slices.ContainsFunc(r.totals, func(o declaredTotal) bool { return o.Name == t.Name }) {
 				r.in("totals "+t.Name).problem(t.node, "the total is declared for all sources already, below the totals of the view")
 			}
@@ -134,7 +134,7 @@ func (r *viewReader) source(node *yaml.Node) {
 		r.named[t.Name] = t.node
 	}
 	if e, ok := keys["on"]; ok {
-		r.handlers(e.value, &s)
+		r.handlers(e.Value, &s)
 	} else {
 		r.problem(node, "the source has no on: its parts would never exist")
 	}
@@ -142,7 +142,7 @@ func (r *viewReader) source(node *yaml.Node) {
 		r.compute(e, &s)
 	}
 	if keep, ok := keys["keep"]; ok {
-		node = keep.node
+		node = keep.Node
 	}
 	r.view.sources, r.nodes = append(r.view.sources, s), append(r.nodes, node)
 	if len(r.problems) == before {
@@ -151,19 +151,19 @@ func (r *viewReader) source(node *yaml.Node) {
 }
 
 // embedding reads whether documents have the part of a source in them.
-func (r *viewReader) embedding(c *contribution, keys map[string]entry) {
+func (r *viewReader) embedding(c *contribution, keys map[string]yamlplace.Entry) {
 	as, hasAs := keys["as"]
 	if hasAs {
-		c.as = r.embeddedAs(as.value)
+		c.as = r.embeddedAs(as.Value)
 	}
 	keep, ok := keys["keep"]
 	if !ok {
 		return
 	}
 	if hasAs {
-		r.problem(keep.node, "as and keep: fields exclude each other: the part is in a field of the document, or its fields are the document's")
+		r.problem(keep.Node, "as and keep: fields exclude each other: the part is in a field of the document, or its fields are the document's")
 	}
-	r.in("keep").text(keep.value, func(s string) error {
+	r.in("keep").text(keep.Value, func(s string) error {
 		if s == keepFields {
 			c.fields, c.as = true, ""
 			return nil
@@ -190,22 +190,22 @@ func (r *viewReader) embeddedAs(node *yaml.Node) (field string) {
 		return ""
 	}
 	e := entries[0]
-	if err := documentField(e.key); err != nil {
-		p.problem(e.node, "%v", err)
+	if err := documentField(e.Key); err != nil {
+		p.problem(e.Node, "%v", err)
 	}
-	keys, ok := p.in("as "+e.key).keys(e.value, "a list of parts", listKeys)
+	keys, ok := p.in("as "+e.Key).keys(e.Value, "a list of parts", listKeys)
 	if !ok {
-		return e.key
+		return e.Key
 	}
-	if list, ok := keys["list"]; !ok || list.value.Tag != "!!bool" || list.value.Value != "true" {
-		p.problem(e.value, "a list has list: true; write as: %s to have the parts under their aggregates' ids", e.key)
+	if list, ok := keys["list"]; !ok || list.Value.Tag != "!!bool" || list.Value.Value != "true" {
+		p.problem(e.Value, "a list has list: true; write as: %s to have the parts under their aggregates' ids", e.Key)
 	}
 	var order fold.Order
 	if sort, ok := keys["sort"]; ok {
-		order = fold.Order(p.text(sort.value, func(s string) error { return documentField(fold.Order(s).Field()) }))
+		order = fold.Order(p.text(sort.Value, func(s string) error { return documentField(fold.Order(s).Field()) }))
 	}
-	r.view.view.Lists[e.key], form = order, "list "+string(order)
-	return e.key
+	r.view.view.Lists[e.Key], form = order, "list "+string(order)
+	return e.Key
 }
 
 // totals reads a mapping of names to totals.
@@ -216,9 +216,9 @@ func (p place) totals(node *yaml.Node) (found []declaredTotal) {
 		return nil
 	}
 	for _, e := range entries {
-		at := p.in("totals " + e.key)
-		if err := documentField(e.key); err != nil {
-			at.problem(e.node, "%v", err)
+		at := p.in("totals " + e.Key)
+		if err := documentField(e.Key); err != nil {
+			at.problem(e.Node, "%v", err)
 		}
 		if t, ok := at.total(e); ok {
 			found = append(found, t)
@@ -228,10 +228,10 @@ func (p place) totals(node *yaml.Node) (found []declaredTotal) {
 }
 
 // total reads one total.
-func (p place) total(e entry) (declaredTotal, bool) {
-	t := declaredTotal{contributedTotal: contributedTotal{Total: fold.Total{Name: e.key}}, node: e.node}
+func (p place) total(e yamlplace.Entry) (declaredTotal, bool) {
+	t := declaredTotal{contributedTotal: contributedTotal{Total: fold.Total{Name: e.Key}}, node: e.Node}
 	before := len(p.problems)
-	keys, ok := p.keys(e.value, "a total", totalKeys)
+	keys, ok := p.keys(e.Value, "a total", totalKeys)
 	if !ok {
 		return t, false
 	}
@@ -241,31 +241,31 @@ func (p place) total(e entry) (declaredTotal, bool) {
 		case !ok:
 			continue
 		case t.Kind != "":
-			p.problem(e.node, "a total is one of sum, count, min, max and set, not %s and %s", t.Kind, kind)
+			p.problem(e.Node, "a total is one of sum, count, min, max and set, not %s and %s", t.Kind, kind)
 			continue
 		}
 		t.Kind = kind
 		switch {
 		case kind == fold.TotalSum:
-			t.value = p.ofPart(e.value, numberValue, true)
+			t.value = p.ofPart(e.Value, numberValue, true)
 			t.Decimals = t.value.callsDecimal()
 		case kind != fold.TotalCount:
-			t.value = p.ofPart(e.value, anyValue, true)
-		case e.value.Tag != "!!bool" || e.value.Value != "true":
-			p.problem(e.value, "count counts each part once and takes true; a condition stands in where, such as {count: true, where: part.status == 'open'}")
+			t.value = p.ofPart(e.Value, anyValue, true)
+		case e.Value.Tag != "!!bool" || e.Value.Value != "true":
+			p.problem(e.Value, "count counts each part once and takes true; a condition stands in where, such as {count: true, where: part.status == 'open'}")
 		}
 	}
 	if t.Kind == "" && len(p.problems) == before {
-		p.problem(e.node, "the total does not say what it is: write one of sum, count, min, max and set, such as {sum: part.totalCents}")
+		p.problem(e.Node, "the total does not say what it is: write one of sum, count, min, max and set, such as {sum: part.totalCents}")
 	}
 	if e, ok := keys["by"]; ok {
-		if t.by = p.ofPart(e.value, nameValue, true); t.Kind != "" && !t.Kind.Adds() {
-			p.problem(e.node, "only sum and count can be by a key, not %s", t.Kind)
+		if t.by = p.ofPart(e.Value, nameValue, true); t.Kind != "" && !t.Kind.Adds() {
+			p.problem(e.Node, "only sum and count can be by a key, not %s", t.Kind)
 		}
 		t.ByKey = true
 	}
 	if e, ok := keys["where"]; ok {
-		t.where = p.ofPart(e.value, boolValue, true)
+		t.where = p.ofPart(e.Value, boolValue, true)
 	}
 	return t, true
 }

@@ -32,26 +32,26 @@ func (p place) handlers(node *yaml.Node, s *source) {
 	}
 	lines := map[string]int{}
 	for _, e := range entries {
-		for _, eventType := range p.eventTypes(e.key) {
+		for _, eventType := range p.eventTypes(e.Key) {
 			at := p
 			at.eventType = eventType
 			if eventType == "" {
-				at.problem(e.node, "an event type is not empty")
+				at.problem(e.Node, "an event type is not empty")
 				continue
 			}
 			if strings.Contains(eventType, "*") {
-				at.problem(e.node, "an event type is one name: * stands for no others, so name each event type: A | B")
+				at.problem(e.Node, "an event type is one name: * stands for no others, so name each event type: A | B")
 				continue
 			}
 			if line, taken := lines[eventType]; taken {
-				at.problem(e.node, "%s has rules in line %d: write all of them there, as a list", eventType, line)
+				at.problem(e.Node, "%s has rules in line %d: write all of them there, as a list", eventType, line)
 				continue
 			}
-			lines[eventType], p.handled[eventType] = e.node.Line, true
+			lines[eventType], p.handled[eventType] = e.Node.Line, true
 			if p.upcast.all.leaves(eventType) {
-				at.problem(e.node, "no event comes here: upcasts give all events of the type another one. Write the rule for the new type")
+				at.problem(e.Node, "no event comes here: upcasts give all events of the type another one. Write the rule for the new type")
 			}
-			at.adviseOnType(e.node, eventType)
+			at.adviseOnType(e.Node, eventType)
 			s.on[eventType] = at.rules(e)
 		}
 	}
@@ -67,14 +67,14 @@ func (p place) eventTypes(key string) []string {
 }
 
 // rules reads the rules of one event type: one, or a list of them.
-func (p place) rules(e entry) []*handler {
-	if e.value.Kind != yaml.SequenceNode || len(e.value.Content) == 0 {
+func (p place) rules(e yamlplace.Entry) []*handler {
+	if e.Value.Kind != yaml.SequenceNode || len(e.Value.Content) == 0 {
 		return []*handler{p.handler(e)}
 	}
 	var rules []*handler
-	for i, node := range yamlplace.List(e.value) {
-		rules = append(rules, p.handler(entry{key: e.key, node: node, value: node}))
-		if i+1 < len(e.value.Content) && !hasKey(node, wordWhen) {
+	for i, node := range yamlplace.List(e.Value) {
+		rules = append(rules, p.handler(yamlplace.Entry{Key: e.Key, Node: node, Value: node}))
+		if i+1 < len(e.Value.Content) && !hasKey(node, wordWhen) {
 			p.problem(node, "no event comes to the rules after this one, because it has no when: write it last")
 		}
 	}
@@ -84,7 +84,7 @@ func (p place) rules(e entry) []*handler {
 // hasKey reports whether a mapping has a key.
 func hasKey(node *yaml.Node, key string) bool {
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == key {
+		if yamlplace.Resolve(node.Content[i]).Value == key {
 			return true
 		}
 	}
@@ -92,45 +92,45 @@ func hasKey(node *yaml.Node, key string) bool {
 }
 
 // handler reads one rule of an event type.
-func (p place) handler(e entry) *handler {
+func (p place) handler(e yamlplace.Entry) *handler {
 	h := &handler{}
-	entries, ok := p.entries(e.value)
+	entries, ok := p.entries(e.Value)
 	if !ok || len(entries) == 0 {
-		p.problem(e.node, "the event type does nothing: leave it out, or give it one of %s", strings.Join(vocabulary, ", "))
+		p.problem(e.Node, "the event type does nothing: leave it out, or give it one of %s", strings.Join(vocabulary, ", "))
 		return h
 	}
 	acts := false
 	for _, e := range entries {
-		if e.key == wordWhen {
-			p.condition = e.value.Value
+		if e.Key == wordWhen {
+			p.condition = e.Value.Value
 		}
 	}
 	for _, e := range entries {
-		at := p.in(e.key)
-		acts = acts || e.key != wordWhen
+		at := p.in(e.Key)
+		acts = acts || e.Key != wordWhen
 		switch {
-		case e.key == wordWhen:
-			h.when = at.expression(e.value, boolValue)
-		case e.key == wordDelete:
+		case e.Key == wordWhen:
+			h.when = at.expression(e.Value, boolValue)
+		case e.Key == wordDelete:
 			h.delete = true
-			if e.value.Tag != "!!bool" || e.value.Value != "true" {
-				at.problem(e.value, "delete is true or absent; a condition stands in when")
+			if e.Value.Tag != "!!bool" || e.Value.Value != "true" {
+				at.problem(e.Value, "delete is true or absent; a condition stands in when")
 			}
-			if i := slices.IndexFunc(entries, func(e entry) bool { return e.key != wordWhen && e.key != wordDelete }); i >= 0 {
-				at.problem(e.node, "delete stands alone or with when, not with %s", entries[i].key)
+			if i := slices.IndexFunc(entries, func(e yamlplace.Entry) bool { return e.Key != wordWhen && e.Key != wordDelete }); i >= 0 {
+				at.problem(e.Node, "delete stands alone or with when, not with %s", entries[i].Key)
 			}
-		case e.key == string(opUnset):
-			h.operations = append(h.operations, at.unset(e.value)...)
-		case slices.Contains(vocabulary, e.key):
-			h.operations = append(h.operations, at.operations(operator(e.key), e.value)...)
+		case e.Key == string(opUnset):
+			h.operations = append(h.operations, at.unset(e.Value)...)
+		case slices.Contains(vocabulary, e.Key):
+			h.operations = append(h.operations, at.operations(operator(e.Key), e.Value)...)
 		default:
-			p.problem(e.node, "unknown word %s%s; the vocabulary is %s", e.key, similar.Meant(e.key, vocabulary), strings.Join(vocabulary, ", "))
+			p.problem(e.Node, "unknown word %s%s; the vocabulary is %s", e.Key, similar.Meant(e.Key, vocabulary), strings.Join(vocabulary, ", "))
 		}
 	}
 	if !acts {
-		p.problem(e.node, "when alone does nothing; the vocabulary is %s", strings.Join(vocabulary, ", "))
+		p.problem(e.Node, "when alone does nothing; the vocabulary is %s", strings.Join(vocabulary, ", "))
 	}
-	p.disjoint(e.node, h.operations)
+	p.disjoint(e.Node, h.operations)
 	h.arrange()
 	return h
 }
@@ -148,9 +148,9 @@ func (p place) operations(op operator, node *yaml.Node) []operation {
 	}
 	var found []operation
 	for _, e := range entries {
-		at := p.in(fmt.Sprintf("%s %s", op, e.key))
-		path, ok := at.path(op, e.node)
-		source, form := e.value, (*listForm)(nil)
+		at := p.in(fmt.Sprintf("%s %s", op, e.Key))
+		path, ok := at.path(op, e.Node)
+		source, form := e.Value, (*listForm)(nil)
 		if op == opPush && source.Kind == yaml.MappingNode {
 			if source, form = at.pushForm(source); source == nil {
 				continue

@@ -251,26 +251,20 @@ func (r *caseReader) unitID(key *yaml.Node) string {
 // eachUnit calls yield for each entry of a mapping of projections to mappings of
 // aggregates, and with no aggregate for a projection without any.
 func (r *caseReader) eachUnit(node *yaml.Node, key string, yield func(projection, aggregate, value *yaml.Node)) {
-	for projection, aggregates := range r.pairs(node, key+" is a mapping of projections to aggregates") {
-		for aggregate, value := range r.pairs(aggregates, key+" has aggregates by their ids below each projection") {
-			yield(projection, aggregate, value)
-		}
-		if aggregates.Kind == yaml.MappingNode && len(aggregates.Content) == 0 {
-			yield(projection, nil, nil)
-		}
+	projections, ok := r.entries(node, r.name)
+	if !ok {
+		r.problem(node, r.name, "%s is a mapping of projections to aggregates", key)
 	}
-}
-
-// pairs iterates over the keys and values of a mapping, in order.
-func (r *caseReader) pairs(node *yaml.Node, what string) func(yield func(key, value *yaml.Node) bool) {
-	if r.mapping(node, r.name, what, nil) == nil {
-		return func(func(key, value *yaml.Node) bool) {}
-	}
-	return func(yield func(key, value *yaml.Node) bool) {
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if !yield(keyAt(node, i), yamlplace.Resolve(node.Content[i+1])) {
-				return
-			}
+	for _, p := range projections {
+		aggregates, ok := r.entries(p.Value, r.name)
+		if !ok {
+			r.problem(p.Value, r.name, "%s has aggregates by their ids below each projection", key)
+		}
+		for _, a := range aggregates {
+			yield(p.Node, a.Node, a.Value)
+		}
+		if ok && len(p.Value.Content) == 0 {
+			yield(p.Node, nil, nil)
 		}
 	}
 }

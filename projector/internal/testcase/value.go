@@ -40,17 +40,9 @@ func (r *caseReader) plain(node *yaml.Node, depth int) any {
 			return r.extended(node)
 		}
 		d := bson.D{}
-		seen := map[string]bool{}
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			key := keyAt(node, i)
-			if !r.plainKey(key, r.name) {
-				continue
-			}
-			if seen[key.Value] {
-				r.problem(key, r.name, "%s is there twice", key.Value)
-			}
-			seen[key.Value] = true
-			d = append(d, bson.E{Key: key.Value, Value: r.plain(node.Content[i+1], depth+1)})
+		entries, _ := r.entries(node, r.name)
+		for _, e := range entries {
+			d = append(d, bson.E{Key: e.Key, Value: r.plain(e.Value, depth+1)})
 		}
 		return d
 	}
