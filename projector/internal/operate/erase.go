@@ -89,6 +89,8 @@ type erasing struct {
 	// raw is the id in the event store; its Type is 0 if the store has no event.
 	raw    bson.RawValue
 	counts map[string]int64
+	// entries are those of [erasing.mine] as of the present search.
+	entries map[string]*catalog.Entry
 }
 
 func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) error {
@@ -233,7 +235,7 @@ func (r *erasing) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{r.markers, r.readModels, r.superseded, r.findings, r.quarantine, r.records, r.deadLetters} {
+	for _, step := range []func(context.Context) error{r.markers, r.readModels, r.abandonedParts, r.findings, r.quarantine, r.records, r.deadLetters} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -138,16 +138,16 @@ func (r *erasing) refold(ctx context.Context, worker *history.Workers, targets [
 	return superseded
 }
 
-// superseded deletes what the watermarks have of the aggregate in generations before those of the
-// catalog. Projectors have deleted it, and a backup of the read models can bring it back.
-func (r *erasing) superseded(ctx context.Context) error {
-	targets, err := r.targets(ctx)
+// abandonedParts deletes the watermarks of the aggregate in generations that are neither live nor being
+// built. Projectors have deleted them, and a backup of the read models can bring them back. A build that
+// begins meanwhile has a higher number.
+func (r *erasing) abandonedParts(ctx context.Context) error {
+	mine, err := r.mine(ctx)
 	if err != nil {
 		return err
 	}
-	// The live generation comes before the one that is being built.
-	for _, u := range slices.CompactFunc(r.units(targets), func(a, b model.Unit) bool { return a.Projection == b.Projection }) {
-		n, err := readmodel.ForgetBefore(ctx, r.s.ReadModels, &u)
+	for name, e := range mine {
+		n, err := readmodel.ForgetFormer(ctx, r.s.ReadModels, name, r.Aggregate, e.Generations, current(e))
 		r.counts["watermarks"] += n
 		if err != nil {
 			return err

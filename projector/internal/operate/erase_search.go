@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -110,6 +111,9 @@ func (r *erasing) search(ctx context.Context) (found []foundIn, err error) {
 	if err := r.find(ctx); err != nil {
 		return nil, err
 	}
+	if r.entries, err = r.mine(ctx); err != nil {
+		return nil, err
+	}
 	databases := []*mongo.Database{r.s.ReadModels}
 	if r.s.State.Client() != r.s.ReadModels.Client() || r.s.State.Name() != r.s.ReadModels.Name() {
 		databases = append(databases, r.s.State)
@@ -188,10 +192,42 @@ func (r *erasing) searchCollection(ctx context.Context, c *mongo.Collection, fil
 // aggregate, read models, markers and bounds of running jobs are right. Without events, only a watermark
 // without content is.
 func (r *erasing) keeps(collection string, document bson.Raw, models bool) bool {
-	if collection == "watermarks" && document.Lookup("part").Type == 0 {
+	switch {
+	case collection == "watermarks" && document.Lookup("part").Type == 0:
 		return true
+	case r.raw.Type == 0:
+		return false
+	case models:
+		return !r.abandoned(collection, document)
 	}
-	return r.raw.Type != 0 && (models || collection == park.CollectionName || collection == job.RangesCollectionName)
+	return collection == park.CollectionName || collection == job.RangesCollectionName
+}
+
+// abandoned reports whether a document is of a generation that is neither live nor being built: the
+// command does not fold it again.
+func (r *erasing) abandoned(collection string, document bson.Raw) bool {
+	for name, e := range r.entries {
+		of, _ := document.Lookup("_id", "projection").StringValueOK()
+		number, _ := document.Lookup("_id", "generation").AsInt64OK()
+		part := collection == "watermarks" && of == name && !slices.Contains(current(e), number)
+		shadow := strings.HasPrefix(collection, name+".generation-") && (e.Building == nil || e.Building.Shadow != collection)
+		if part || shadow || slices.ContainsFunc(e.Left, func(l catalog.Left) bool { return l.Collection == collection }) {
+			return true
+		}
+	}
+	return false
+}
+
+// current are the numbers of the live and the building generation.
+func current(e *catalog.Entry) []int64 {
+	numbers := []int64{}
+	if e.Live != nil {
+		numbers = append(numbers, e.Live.Generation)
+	}
+	if e.Building != nil {
+		numbers = append(numbers, e.Building.Generation)
+	}
+	return numbers
 }
 
 // hit says what a document has.

@@ -97,15 +97,18 @@ func forget(ctx context.Context, db database, projection string, generation int6
 	}
 }
 
-// ForgetBefore deletes the watermarks of an aggregate in the generations before that of the unit, and
-// gives how many it deleted.
-func ForgetBefore(ctx context.Context, db *mongo.Database, u *model.Unit) (int64, error) {
+// ForgetFormer deletes the watermarks of an aggregate in the generations up to last that are not among
+// the current ones, and gives how many it deleted.
+func ForgetFormer(ctx context.Context, db *mongo.Database, projection, aggregateID string, last int64, current []int64) (int64, error) {
 	bound := func(generation int64) bson.Raw {
-		return build(64+len(u.Projection)+len(u.AggregateID)).string(fieldProjection, u.Projection).string(fieldAggregateID, u.AggregateID).int(fieldGeneration, generation).raw()
+		return build(64+len(projection)+len(aggregateID)).string(fieldProjection, projection).string(fieldAggregateID, aggregateID).int(fieldGeneration, generation).raw()
 	}
-	result, err := db.Collection(watermarksCollection).DeleteMany(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$gte", Value: bound(0)}, {Key: "$lt", Value: bound(u.Number())}}}})
+	result, err := db.Collection(watermarksCollection).DeleteMany(ctx, bson.D{
+		{Key: fieldID, Value: bson.D{{Key: "$gte", Value: bound(0)}, {Key: "$lte", Value: bound(last)}}},
+		{Key: fieldID + "." + fieldGeneration, Value: bson.D{{Key: "$nin", Value: current}}},
+	})
 	if err != nil {
-		return 0, fmt.Errorf("delete the watermarks of earlier generations of projection %s: %w", u.Projection, err)
+		return 0, fmt.Errorf("delete the watermarks of former generations of projection %s: %w", projection, err)
 	}
 	return result.DeletedCount, nil
 }
