@@ -201,7 +201,8 @@ type Entry struct {
 	Live        *Live  `bson:"live"`
 	Building    *Build `bson:"building"`
 	// GivenUp is the declared definition whose build an operator cancelled; nil for none.
-	// No pod starts building it. The next build clears the field.
+	// No pod starts building it. The next build of another definition than the live one clears
+	// the field.
 	GivenUp *GivenUp `bson:"givenUp"`
 	// Erased says that an aggregate without events was erased. From then on, pods read the watermark
 	// before they create a read model.

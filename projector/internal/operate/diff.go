@@ -190,6 +190,8 @@ func (c *comparison) rolloutOver(entry *catalog.Entry) (text string, builds bool
 	switch {
 	case c.after == nil:
 		return retires, false
+	case entry != nil && entry.HasGivenUp(c.after.Hash()):
+		return fmt.Sprintf("nothing: %s; \"projector projections rebuild\" builds it", entry.GivenUp), false
 	case entry == nil || entry.Live == nil && entry.Building == nil:
 		return c.rolloutOfFiles()
 	case entry.RetiredAt != nil:

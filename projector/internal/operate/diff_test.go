@@ -181,6 +181,8 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	}
 	retired := entry(one, nil)
 	retired.RetiredAt = &time.Time{}
+	cancelled := entry(one, nil)
+	cancelled.GivenUp = &catalog.GivenUp{Hash: two.Hash(), Who: "ada"}
 	for _, test := range []struct {
 		name   string
 		entry  *catalog.Entry
@@ -197,6 +199,7 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 		{"changed during a build", entry(one, two), three, "rebuild: a new generation is built instead of generation 4, which is catching up", true},
 		{"rolled back", entry(two, nil, one), one, "rebuild: a new generation is built beside the live one; the projection has had this definition before, so this begins when no pod declares the present one any more", true},
 		{"retired", retired, one, "rebuild: the projection was retired at ", true},
+		{"cancelled before", cancelled, two, "was cancelled by ada; \"projector projections rebuild\" builds it", false},
 		{"removed", entry(one, nil), nil, "retire: nothing writes the projection any more; ", false},
 	} {
 		before := one
