@@ -323,7 +323,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/catalog.go",
 		Old:   "filter := bson.D{{Key: \"_id\", Value: old.Name}, {Key: \"revision\", Value: old.Revision}}\n\tresult",
 		New:   "filter := bson.D{{Key: \"_id\", Value: old.Name}}\n\tresult",
-		Found: 17,
+		Found: 13,
 	},
 	{
 		Name:  "a build takes the number of the one that it supersedes",
@@ -345,7 +345,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/promote.go",
 		Old:   "running, err := s.notPaused(ctx)\n",
 		New:   "running, err := s.notPaused(ctx)\n\t\trunning = nil\n",
-		Found: 2,
+		Found: 43,
 		Seeds: 80,
 	},
 	{
@@ -353,7 +353,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/follower.go",
 		Old:   "if err := f.Engine.Pause(attempt, name); err != nil {",
 		New:   "if err := error(nil); attempt == nil {",
-		Found: 1,
+		Found: 6,
 	},
 	{
 		Name:  "a pod whose registration has expired goes on settling events",
@@ -412,7 +412,8 @@ var Table = []Mutation{
 		File:  "projector/internal/readmodel/viewdocument.go",
 		Old:   "\tif !v.building {\n",
 		New:   "\tif true {\n",
-		Found: 79,
+		Blind: "a promotion must pass a pod that has read a part and not changed it yet; one of 120 histories had that, and after a change of the simulation none of 40",
+		Test:  "projector/internal/readmodel TestNoPartIsChangedUnderTheNameBeforeAPromotion",
 	},
 	// What heals.
 	{
