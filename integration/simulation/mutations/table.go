@@ -493,8 +493,8 @@ var Table = []Mutation{
 	{
 		Name:  "an erasure leaves the read models",
 		File:  "projector/internal/operate/erase.go",
-		Old:   "{r.markers, r.readModels, r.superseded,",
-		New:   "{r.markers, r.superseded,",
+		Old:   "{r.markers, r.readModels, r.abandonedParts,",
+		New:   "{r.markers, r.abandonedParts,",
 		Found: 28,
 	},
 	{
