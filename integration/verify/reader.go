@@ -58,14 +58,12 @@ func NewReader(collection *mongo.Collection, field string) *Reader {
 
 // Run reads until ctx ends.
 func (r *Reader) Run(ctx context.Context) error {
-	for {
+	for ended := false; !ended; ended = poll.Wait(ctx, readPause) != nil {
 		if err := r.read(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if poll.Wait(ctx, readPause) != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
 // Reads returns the results so far.
