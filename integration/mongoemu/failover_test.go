@@ -33,7 +33,8 @@ func failover(t *testing.T, s *mongoemu.Server) {
 // interrupted reports whether a failover has ended a write. The driver repeats it only once.
 func interrupted(err error) bool {
 	var labeled mongo.LabeledError
-	return errors.As(err, &labeled) && (labeled.HasErrorLabel("NetworkError") || labeled.HasErrorLabel("RetryableWriteError"))
+	var cleared interface{ Retryable() bool } // by another operation: its pool of connections
+	return errors.As(err, &cleared) || errors.As(err, &labeled) && (labeled.HasErrorLabel("NetworkError") || labeled.HasErrorLabel("RetryableWriteError"))
 }
 
 // newestIDs returns the ids that the primary has.
