@@ -160,18 +160,22 @@ func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
 
 // arithmetic returns an operator that computes decimals if an operand is a Decimal128, and
 // apply otherwise. decimals is nil if the operator takes no Decimal128. apply returns nil if
-// the first operand does not have the operator. It names the interface of package traits,
-// because an interface in a type parameter would be looked up in each call.
+// the first operand does not have the operator. Each apply names its interface of package traits:
+// one in a type parameter would be looked up in each call.
 func arithmetic(operator string, decimals func(a, b fold.Number) (bson.Decimal128, error), apply func(a, b ref.Val) ref.Val) func(a, b ref.Val) ref.Val {
 	return func(a, b ref.Val) ref.Val {
 		a, b, decimal := alignNumbers(a, b)
-		if decimal && decimals != nil {
+		var result ref.Val
+		switch {
+		case !decimal:
+			result = apply(a, b)
+		case decimals != nil:
 			return computed(decimals(numberIn(a), numberIn(b)))
 		}
-		if result := apply(a, b); result != nil {
-			return checked(operator, a, b, result)
+		if result == nil {
+			return noOverload(operator, a, b)
 		}
-		return noOverload(operator, a, b)
+		return checked(operator, a, b, result)
 	}
 }
 
