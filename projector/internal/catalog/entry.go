@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -283,15 +284,21 @@ func Queue(entries map[string]*Entry) []string {
 	return queue
 }
 
-// Numbers returns the numbers of the generations that can have data.
-func (e *Entry) Numbers() []int64 {
-	numbers := []int64{e.Generations}
+// Current returns the numbers of the live and the building generation.
+func (e *Entry) Current() []int64 {
+	numbers := []int64{}
 	if e.Live != nil {
 		numbers = append(numbers, e.Live.Generation)
 	}
 	if e.Building != nil {
 		numbers = append(numbers, e.Building.Generation)
 	}
+	return numbers
+}
+
+// Numbers returns the numbers of the generations that can have data.
+func (e *Entry) Numbers() []int64 {
+	numbers := append(e.Current(), e.Generations)
 	for _, g := range e.Garbage {
 		numbers = append(numbers, g.Generation)
 	}
@@ -305,6 +312,13 @@ func (e *Entry) Numbers() []int64 {
 // Uses reports whether a collection is the projection's live one, or is in its Left.
 func (e *Entry) Uses(collection string) bool {
 	return e.Live != nil && e.Live.Collection == collection ||
+		slices.ContainsFunc(e.Left, func(l Left) bool { return l.Collection == collection })
+}
+
+// Abandons reports whether a collection is in Left, or was made by another build of the projection
+// than the present one.
+func (e *Entry) Abandons(collection string) bool {
+	return strings.HasPrefix(collection, e.Name+shadowSuffix) && (e.Building == nil || e.Building.Shadow != collection) ||
 		slices.ContainsFunc(e.Left, func(l Left) bool { return l.Collection == collection })
 }
 
@@ -328,10 +342,13 @@ func (e *Entry) copy() *Entry {
 	return &c
 }
 
+// shadowSuffix stands between the name of a projection and the number of a generation.
+const shadowSuffix = ".generation-"
+
 // shadowName returns the name of the collection in which a generation of a projection is
 // built.
 func shadowName(projection string, generation int64) string {
-	return fmt.Sprintf("%s.generation-%d", projection, generation)
+	return fmt.Sprint(projection, shadowSuffix, generation)
 }
 
 // PromotionName returns the name of a shadow collection between its two renames. Because

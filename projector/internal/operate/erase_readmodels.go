@@ -147,7 +147,7 @@ func (r *erasing) abandonedParts(ctx context.Context) error {
 		return err
 	}
 	for name, e := range mine {
-		n, err := readmodel.ForgetFormer(ctx, r.s.ReadModels, name, r.Aggregate, e.Generations, current(e))
+		n, err := readmodel.ForgetAbandoned(ctx, r.s.ReadModels, name, r.Aggregate, e.Generations, e.Current())
 		r.counts["watermarks"] += n
 		if err != nil {
 			return err

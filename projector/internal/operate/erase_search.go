@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -206,28 +205,18 @@ func (r *erasing) keeps(collection string, document bson.Raw, models bool) bool 
 // abandoned reports whether a document is of a generation that is neither live nor being built: the
 // command does not fold it again.
 func (r *erasing) abandoned(collection string, document bson.Raw) bool {
-	for name, e := range r.entries {
-		of, _ := document.Lookup("_id", "projection").StringValueOK()
+	if collection == "watermarks" {
+		name, _ := document.Lookup("_id", "projection").StringValueOK()
 		number, _ := document.Lookup("_id", "generation").AsInt64OK()
-		part := collection == "watermarks" && of == name && !slices.Contains(current(e), number)
-		shadow := strings.HasPrefix(collection, name+".generation-") && (e.Building == nil || e.Building.Shadow != collection)
-		if part || shadow || slices.ContainsFunc(e.Left, func(l catalog.Left) bool { return l.Collection == collection }) {
+		e := r.entries[name]
+		return e != nil && !slices.Contains(e.Current(), number)
+	}
+	for _, e := range r.entries {
+		if e.Abandons(collection) {
 			return true
 		}
 	}
 	return false
-}
-
-// current are the numbers of the live and the building generation.
-func current(e *catalog.Entry) []int64 {
-	numbers := []int64{}
-	if e.Live != nil {
-		numbers = append(numbers, e.Live.Generation)
-	}
-	if e.Building != nil {
-		numbers = append(numbers, e.Building.Generation)
-	}
-	return numbers
 }
 
 // hit says what a document has.

@@ -299,11 +299,11 @@ func TestEraseLeavesNoCopy(t *testing.T) {
 	}
 }
 
-// TestEraseNamesWhatFormerGenerationsHave masks a person whose name is also in a collection that a
+// TestEraseNamesCopiesOfAbandonedGenerations masks a person whose name is also in a collection that a
 // projection has left behind, in one that a build has left, and in two parts that came back from a
 // backup, one of a generation that the catalog does not know. The person has events, so that other
 // documents may have the id.
-func TestEraseNamesWhatFormerGenerationsHave(t *testing.T) {
+func TestEraseNamesCopiesOfAbandonedGenerations(t *testing.T) {
 	t.Parallel()
 	w := newPeople(t, "person-1", "person-1")
 	for _, name := range []string{"people_old", "people.generation-7"} {

@@ -154,7 +154,7 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 	}
 }
 
-func TestForgetFormerKeepsTheCurrentGenerations(t *testing.T) {
+func TestForgetAbandonedKeepsTheCurrentGenerations(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	s := newTestStore(t, onMongo(db))
@@ -167,7 +167,7 @@ func TestForgetFormerKeepsTheCurrentGenerations(t *testing.T) {
 		}
 	}
 	s.apply(t, model.Applied, writes...)
-	if removed, err := ForgetFormer(t.Context(), db, writes[0].Projection, "a", 3, []int64{2}); err != nil || removed != 2 {
+	if removed, err := ForgetAbandoned(t.Context(), db, writes[0].Projection, "a", 3, []int64{2}); err != nil || removed != 2 {
 		t.Errorf("removed %d, %v", removed, err)
 	}
 	for _, w := range writes {

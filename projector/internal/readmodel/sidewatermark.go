@@ -97,9 +97,9 @@ func forget(ctx context.Context, db database, projection string, generation int6
 	}
 }
 
-// ForgetFormer deletes the watermarks of an aggregate in the generations up to last that are not among
+// ForgetAbandoned deletes the watermarks of an aggregate in the generations up to last that are not among
 // the current ones, and gives how many it deleted.
-func ForgetFormer(ctx context.Context, db *mongo.Database, projection, aggregateID string, last int64, current []int64) (int64, error) {
+func ForgetAbandoned(ctx context.Context, db *mongo.Database, projection, aggregateID string, last int64, current []int64) (int64, error) {
 	bound := func(generation int64) bson.Raw {
 		return build(64+len(projection)+len(aggregateID)).string(fieldProjection, projection).string(fieldAggregateID, aggregateID).int(fieldGeneration, generation).raw()
 	}
@@ -108,7 +108,7 @@ func ForgetFormer(ctx context.Context, db *mongo.Database, projection, aggregate
 		{Key: fieldID + "." + fieldGeneration, Value: bson.D{{Key: "$nin", Value: current}}},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("delete the watermarks of former generations of projection %s: %w", projection, err)
+		return 0, fmt.Errorf("delete the watermarks of abandoned generations of projection %s: %w", projection, err)
 	}
 	return result.DeletedCount, nil
 }
