@@ -178,8 +178,8 @@ func (w *World) retryFailed(ctx context.Context, texts ...string) {
 }
 
 // dropUnknownBuilds removes by hand what the command names as left and no other command removes: a
-// collection of a generation that the catalog does not have, or its parts. The state was restored, or a
-// write that MongoDB executed late has created the collection again.
+// collection of a generation that the catalog does not have, or parts of one that began after the backup
+// of a restored state. A write that MongoDB executed late can also have created a collection again.
 func (w *World) dropUnknownBuilds(ctx context.Context) {
 	models := w.stores.client.Database(modelsDatabase)
 	names, _ := models.ListCollectionNames(ctx, bson.D{})
@@ -194,8 +194,8 @@ func (w *World) dropUnknownBuilds(ctx context.Context) {
 		return
 	}
 	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
-		known := bson.A{number(entry, "live", "generation"), number(entry, "building", "generation")}
-		_, _ = models.Collection("watermarks").DeleteMany(ctx, bson.D{{Key: "_id.projection", Value: text(entry, "_id")}, {Key: "_id.generation", Value: bson.D{{Key: "$nin", Value: known}}}})
+		later := bson.D{{Key: "$gt", Value: number(entry, "generations")}}
+		_, _ = models.Collection("watermarks").DeleteMany(ctx, bson.D{{Key: "_id.projection", Value: text(entry, "_id")}, {Key: "_id.generation", Value: later}})
 	}
 }
 
