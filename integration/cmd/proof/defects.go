@@ -118,4 +118,12 @@ var defects = []defect{
 		what: "An erasure left ids of aggregates in the bounds of a range that had outlived its job.",
 		by:   "a second reading", commit: "0a08844a", name: "projector/internal/operate TestEraseLeavesNoCopy",
 	},
+	{
+		what: "A masked erasure said that nothing was left while a collection that a projection had left behind, or a part of a cancelled build, had the content.",
+		by:   "a second reading", commit: "dfb02d34", name: "projector/internal/operate TestEraseNamesCopiesOfAbandonedGenerations",
+	},
+	{
+		what: "The forecast of a rollout promised a build of a definition whose build an operator had cancelled.",
+		by:   "a second reading", commit: "d1b435ce", name: "projector/internal/operate TestDiffSaysWhatARolloutStarts",
+	},
 }
