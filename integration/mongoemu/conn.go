@@ -25,8 +25,8 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	state  command.Conn
-	sent   int32 // request ids of replies
-	buffer []byte
+	sent   int32  // request ids of replies
+	buffer []byte // of the last reply, for the next one
 	app    atomic.Pointer[string]
 }
 

@@ -33,7 +33,7 @@ func failover(t *testing.T, s *mongoemu.Server) {
 // interrupted reports whether a failover has ended a write. The driver repeats it only once.
 func interrupted(err error) bool {
 	var labeled mongo.LabeledError
-	var cleared interface{ Retryable() bool } // by another operation: its pool of connections
+	var cleared interface{ Retryable() bool } // another operation has closed the connections
 	return errors.As(err, &cleared) || errors.As(err, &labeled) && (labeled.HasErrorLabel("NetworkError") || labeled.HasErrorLabel("RetryableWriteError"))
 }
 

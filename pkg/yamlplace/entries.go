@@ -15,7 +15,7 @@ type Entry struct {
 
 // Entries returns the entries of a mapping in their order; false if the node is no mapping. It
 // reports << and keys that are no texts or are there twice, and leaves them out. hint ends the
-// remedy for keys that are no texts.
+// texts about << and about keys that are no texts.
 func Entries(node *yaml.Node, hint string, report func(at *yaml.Node, format string, args ...any)) ([]Entry, bool) {
 	if node.Kind != yaml.MappingNode {
 		return nil, false

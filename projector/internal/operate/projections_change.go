@@ -186,7 +186,7 @@ func (c *projectionsRebuildCommand) rolledOut(ctx context.Context, s *stored, e 
 	if slices.ContainsFunc(podsOf(c.Name, alive), func(pod podView) bool { return pod.Declares == hash }) {
 		return nil
 	}
-	return fmt.Errorf("no running projector declares definition %s of projection %s, which PENSTOCK_PROJECTIONS has: roll it out first; projectors build it by themselves then, unless its build was cancelled", hash, c.Name)
+	return fmt.Errorf("no running projector declares definition %s of projection %s, which PENSTOCK_PROJECTIONS has: roll it out first; projectors then build it by themselves, or with this command if its build was cancelled", hash, c.Name)
 }
 
 // start begins to build a definition. Its collection must belong to no other projection.
