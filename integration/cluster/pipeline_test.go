@@ -46,7 +46,6 @@ func newPipeline(t *testing.T, namespace string) *pipeline {
 	kubectl(t, "-n", namespace, "create", "secret", "generic", "mongodb", "--from-literal=uri=mongodb://mongo:27017/?replicaSet=rs0")
 	kubectl(t, "-n", namespace, "create", "secret", "generic", "servicebus",
 		"--from-literal=connection-string=Endpoint=sb://sbemu:5672;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true")
-	kubectl(t, "-n", namespace, "rollout", "status", "deployment/mongo", "deployment/sbemu", "--timeout=2m")
 	t.Cleanup(func() {
 		if t.Failed() {
 			report(t, namespace)
@@ -55,6 +54,7 @@ func newPipeline(t *testing.T, namespace string) *pipeline {
 		defer cancel()
 		_ = suite.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
 	})
+	kubectl(t, "-n", namespace, "rollout", "status", "deployment/mongo", "deployment/sbemu", "--timeout=2m")
 	service, err := suite.client.CoreV1().Services(namespace).Get(t.Context(), "mongo", metav1.GetOptions{})
 	must(t, err)
 	// The address that mongoemu advertises can be reached from this process too.

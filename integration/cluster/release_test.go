@@ -170,7 +170,8 @@ func report(t *testing.T, namespace string) {
 	t.Helper()
 	for _, args := range [][]string{
 		{"-n", namespace, "get", "pods,hpa", "-o", "wide"},
-		{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
+		{"describe", "nodes"},
+		{"-n", namespace, "get", "events", "--sort-by=.metadata.creationTimestamp"},
 		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=publisher", "--all-containers", "--tail=15", "--prefix"},
 		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=projector", "--all-containers", "--tail=15", "--prefix"},
 		{"-n", namespace, "logs", "deployment/mongo", "--tail=10"},
@@ -178,4 +179,5 @@ func report(t *testing.T, namespace string) {
 		out, err := command(context.WithoutCancel(t.Context()), controlplane.Kubectl, args...)
 		t.Logf("kubectl %v: %v\n%s", args, err, out)
 	}
+	t.Log(suite.node.Report())
 }

@@ -63,7 +63,9 @@ const cniConfig = `{"cniVersion": "1.0.0", "name": "penstock", "plugins": [
 `
 
 // kubeletConfig sets every folder whose default is on the machine. The node has no
-// iptables, and its images cannot be pulled again.
+// iptables, and its images cannot be pulled again. It evicts no pods for lack of memory or
+// disk, which it would measure on the whole machine: kubelet counts a part of the page cache
+// as used.
 const kubeletConfig = `
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -83,7 +85,7 @@ clusterDNS: [{{.DNS}}]
 clusterDomain: cluster.local
 resolvConf: {{.Dir}}/resolv.conf
 failSwapOn: false
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%, imagefs.inodesFree: 1%}
+evictionHard: {memory.available: 0%, nodefs.available: 0%, imagefs.available: 0%, nodefs.inodesFree: 0%, imagefs.inodesFree: 0%}
 imageGCHighThresholdPercent: 100
 makeIPTablesUtilChains: false
 serializeImagePulls: false

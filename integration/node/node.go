@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,6 +154,25 @@ func (n *Node) Stop() {
 	for _, process := range slices.Backward(n.processes) {
 		process.Kill()
 	}
+}
+
+// logged is how many of a program's last lines [Node.Report] shows.
+const logged = 10
+
+// Report says for each of the node's programs whether it runs, and shows its last lines.
+func (n *Node) Report() string {
+	var report strings.Builder
+	for _, process := range n.processes {
+		state := "runs"
+		if !process.Running() {
+			state = fmt.Sprintf("has ended: %v", process.Err())
+		}
+		// What cannot be read is missing from the report.
+		text, _ := os.ReadFile(process.Log)
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		fmt.Fprintf(&report, "%s %s\n%s\n", process.Name, state, strings.Join(lines[max(0, len(lines)-logged):], "\n"))
+	}
+	return report.String()
 }
 
 // Import loads the images of an OCI archive that are for this machine's architecture.
