@@ -282,12 +282,13 @@ func result(pairs []Pair, statuses []Status) Result {
 	return together
 }
 
-// stop ends all remaining waits.
+// stop ends all remaining waits with errStopping: their clients ask another process.
 func (p *Poller) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
 	for w := range p.waits {
+		w.looked, w.err = nil, nil
 		close(w.decided)
 	}
 	clear(p.waits)
