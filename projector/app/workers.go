@@ -32,7 +32,7 @@ func (p *Projector) scheduler(h *upkeep) *history.Scheduler {
 		Live: func() map[string]int64 {
 			live := map[string]int64{}
 			for name, e := range h.follower.Projections() {
-				if e.RetiredAt == nil && e.Live != nil {
+				if e.RetiredAt == nil && e.Live != nil && !e.Live.Frozen {
 					live[name] = max(e.Live.Generation, catalog.First)
 				}
 			}

@@ -24,6 +24,10 @@ const (
 	maxPages      = 1024
 )
 
+// errReplaceable ends the work on a range. It is retried until the other generation is promoted,
+// which ends the sweep, or cancelled.
+var errReplaceable = errors.New("read models are behind, and a generation that is being built can replace them at any time: the sweep continues when its build has ended")
+
 // sweep compares the head of every aggregate of the span with its watermark, and folds
 // aggregates that are behind. It returns nil when every aggregate has the events that were
 // in the store at span.since, or those before the one at which it is parked, and none has a
@@ -175,7 +179,8 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 }
 
 // heal folds the candidates of a page that are still behind, and removes the foreign documents
-// that are left after that. It does nothing if another generation can replace this one.
+// that are left after that. It fails with errReplaceable if another generation can replace this
+// one.
 func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 	if s.grace > 0 {
 		if err := s.loadWatermarks(ctx, page.behind); err != nil {
@@ -183,7 +188,7 @@ func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 		}
 	}
 	if s.succeeded() {
-		return nil
+		return errReplaceable
 	}
 	// Another generation can have been promoted meanwhile. A document that it lacks would be
 	// created from the old definition: no guard prevents that.

@@ -158,18 +158,19 @@ func TestSweepHealsNothingBesideAGenerationThatCanReplaceIt(t *testing.T) {
 	for name, test := range map[string]struct {
 		next engine.Target
 		want string
+		err  error
 	}{
-		"still defers":     {engine.Target{Generation: 3, Building: true, Defers: true}, "1,2,3,4,5,"},
-		"gets every event": {engine.Target{Generation: 3, Building: true}, "1,2,"},
+		"still defers":     {engine.Target{Generation: 3, Building: true, Defers: true}, "1,2,3,4,5,", nil},
+		"gets every event": {engine.Target{Generation: 3, Building: true}, "1,2,", errReplaceable},
 	} {
 		w := newWorld(t, historyOf("lagging", 5)...)
 		w.has(t, "lagging", 2, 2)
 		test.next.Projection = w.projection
-		counts := w.do(t, w.workers(func(o *Options) {
+		err := w.workers(func(o *Options) {
 			o.Targets = func() []engine.Target { return []engine.Target{*w.target(), test.next} }
-		}).sweep)
-		if w.want(t, map[string]string{"lagging": test.want}); (counts[CountBehind] > 0) != test.next.Defers {
-			t.Errorf("%s: counts %v", name, counts)
+		}).sweep(t.Context(), testJob, span{}, &saver{saves: -1})
+		if w.want(t, map[string]string{"lagging": test.want}); !errors.Is(err, test.err) {
+			t.Errorf("%s: the sweep ended with %v", name, err)
 		}
 	}
 }
