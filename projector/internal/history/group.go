@@ -39,7 +39,7 @@ func (b *build) write(ctx context.Context, g *group, folds []*folded) error {
 		if !h.concerned {
 			continue
 		}
-		write, ok := h.fold.Write(h.unit, model.State{})
+		write, ok := h.fold.Write(h.unit, model.State{Watermark: h.unit.NoEvent()})
 		if !ok {
 			// The first event failed or is missing. The watermark shows how to continue.
 			again = append(again, h)
