@@ -178,18 +178,6 @@ func (s *Session) CompleteMessage(ctx context.Context, m *azservicebus.ReceivedM
 	return s.settle(m, func(raw *amqp.Message) error { return s.link.AcceptMessage(ctx, raw) })
 }
 
-// AbandonMessage gives a message back, which counts as a delivery.
-func (s *Session) AbandonMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.AbandonMessageOptions) error {
-	var changes amqp.ModifyMessageOptions
-	if o != nil && len(o.PropertiesToModify) > 0 {
-		changes.Annotations = make(amqp.Annotations, len(o.PropertiesToModify))
-		for name, value := range o.PropertiesToModify {
-			changes.Annotations[name] = value
-		}
-	}
-	return s.settle(m, func(raw *amqp.Message) error { return s.link.ModifyMessage(ctx, raw, &changes) })
-}
-
 // DeadLetterMessage moves a message to the dead-letter queue of the subscription.
 func (s *Session) DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error {
 	info := map[string]any{"DeadLetterReason": "", "DeadLetterErrorDescription": ""}
