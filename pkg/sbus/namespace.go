@@ -57,13 +57,13 @@ func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 	if connectionString, _ := n.signer.get(); connectionString != "" {
 		client, err := azservicebus.NewClientFromConnectionString(connectionString, options)
 		if err != nil {
-			return nil, fmt.Errorf("open Service Bus client of %s: %w", Redact(connectionString), err)
+			return nil, fmt.Errorf("open Service Bus client of %s: %w", n.config.Host(), err)
 		}
 		return client, nil
 	}
 	client, err := azservicebus.NewClient(n.config.host(), n.credential, options)
 	if err != nil {
-		return nil, fmt.Errorf("open Service Bus client of %s: %w", n.config.host(), err)
+		return nil, fmt.Errorf("open Service Bus client of %s: %w", n.config.Host(), err)
 	}
 	return client, nil
 }
