@@ -28,8 +28,9 @@
 // The events of an aggregate are inserted in the order of their ids, which is also their
 // order in the index. While a cursor moves forward, its snapshots only become newer. So the
 // cursor never reads an event without the events before it: what it reads of an aggregate
-// is a prefix of the aggregate's history. The same holds through a mongos for any shard
-// key, because each shard reads its own index and mongos merges the shards in sort order.
+// is a prefix of the aggregate's history. Through a mongos that holds only if the shard key
+// keeps the events of an aggregate together: mongos merges the shards in the order of the
+// index, but has read each at another time.
 //
 // # Memory
 //
