@@ -20,8 +20,8 @@ type commands struct {
 	Run        runCommand         `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
 	Check      checkCommand       `cmd:"" help:"Check what the publisher needs: rights, indexes, the topic's properties, the oplog, a sample of events, clocks. It prints a line for each: ok, warning or failed, with its remedy. It changes nothing. Exits with status 1 if a line has failed."`
 	Status     statusCommand      `cmd:"" help:"Show who leads, how far the checkpoint and the oplog reach, and what is quarantined. Exits with status 1 if nobody leads."`
-	Checkpoint checkpointCommands `cmd:"" help:"Show the checkpoint, set it to another place, or give it to this pipeline."`
-	Quarantine quarantineCommands `cmd:"" help:"List, publish again and discard events that could not be published."`
+	Checkpoint checkpointCommands `cmd:"" help:"Set the checkpoint to another place, or give it to this pipeline. The command status shows it."`
+	Quarantine quarantineCommands `cmd:"" help:"List and discard events that could not be published. The command republish sends them again."`
 	Republish  republishCommand   `cmd:"" help:"Send stored events through the topic again: corrected events of the quarantine, or events that subscribers have lost."`
 	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`
 }

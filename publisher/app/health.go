@@ -20,7 +20,7 @@ const shortRunway = time.Hour
 // newConditions makes the metric of the conditions of health.
 func (p *Publisher) newConditions() *prometheus.GaugeVec {
 	return obs.GaugeVec(p.registry, "penstock_publisher_health_conditions",
-		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, stream-behind, oplog-short, keys-delayed and quarantined; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, mongodb-checkpoint, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.", "condition", "state")
+		"Conditions of this process that a person must know, by name and by what follows from them: degraded, or not ready. The names: broker-unreachable, events-collection-missing, stream-behind, oplog-short, keys-delayed and quarantined; startup, mongodb, mongodb-access, mongodb-state, mongodb-quarantine, mongodb-checkpoint, lease, topic and loop-stuck make the process not ready. Absent while there are none; /readyz and \"publisher status\" give the reasons and the remedies.", "condition", "state")
 }
 
 // watchInventory adds the conditions that the inventory knows.

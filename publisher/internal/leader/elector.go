@@ -115,7 +115,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 			retry.Reset()
 		}
 		wait := retry.Next()
-		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("work failed; leaving the lease to other processes during the backoff")
+		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("work failed; another process may lead during the backoff")
 		_ = poll.Wait(ctx, wait) // the loop ends with ctx
 	}
 	return nil
