@@ -61,6 +61,10 @@ func (w *World) hide(ctx context.Context, f Fault) {
 		w.unmet = append(w.unmet, "no sweep has brought back the read model of "+removed+" while that of "+hidden+" cannot be read")
 	}
 	w.stores.ClearFaults()
+	// The sweep has parked the hidden one until its shard answers.
+	within(ctx, time.Minute, func() bool {
+		return !slices.ContainsFunc(w.state("parked"), func(d bson.Raw) bool { return text(d, "reason") == "unavailable" })
+	})
 }
 
 // eraseOnce erases an aggregate by one command while no projector runs. The aggregate has a dead letter, a
