@@ -89,6 +89,8 @@ type erasing struct {
 	// raw is the id in the event store; its Type is 0 if the store has no event.
 	raw    bson.RawValue
 	counts map[string]int64
+	// elsewhere are the projections of other releases, whose read models are in another database.
+	elsewhere []string
 	// entries are those of [erasing.mine] as of the present search.
 	entries map[string]*catalog.Entry
 }
@@ -106,11 +108,15 @@ func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q d
 	if err != nil {
 		return err
 	}
-	for _, entry := range mine {
-		if entry.Live == nil {
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		if mine[name].Live == nil {
 			continue
 		}
-		if err := s.checkReadModels(ctx, entry); err != nil {
+		err := s.checkReadModels(ctx, mine[name])
+		switch {
+		case errors.Is(err, errOtherReadModels) && mine[name].Pipeline != e.Config.Pipeline().String():
+			r.elsewhere = append(r.elsewhere, name)
+		case err != nil:
 			return err
 		}
 	}
@@ -155,16 +161,20 @@ func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q d
 	if err != nil {
 		return fmt.Errorf("search for what is left: %w; repeat the command", err)
 	}
-	return c.print(e, compareFound(before, after))
+	return r.print(compareFound(before, after))
 }
 
-// mine returns the entries of the catalog whose events are in the configured event store.
+// mine returns the entries of the catalog whose events are in the configured event store, but not
+// those elsewhere.
 func (r *erasing) mine(ctx context.Context) (map[string]*catalog.Entry, error) {
 	entries, err := r.s.entries(ctx)
 	if err != nil {
 		return nil, err
 	}
 	maps.DeleteFunc(entries, func(_ string, entry *catalog.Entry) bool { return !r.declared.mine(entry.Pipeline) })
+	for _, name := range r.elsewhere {
+		delete(entries, name)
+	}
 	return entries, nil
 }
 

@@ -50,8 +50,12 @@ var unreached = []string{
 	"logs and traces, which can have the id, and the stores of other subscribers",
 }
 
-func (c *eraseCommand) print(e *Environment, places []foundIn) error {
+func (r *erasing) print(places []foundIn) error {
 	result := erased{Places: places, Unreached: unreached}
+	if len(r.elsewhere) > 0 {
+		others := "read models in another database, of " + strings.Join(r.elsewhere, ", ") + ": repeat the command with the settings of their release"
+		result.Unreached = append([]string{others}, unreached...)
+	}
 	var before int64
 	parks := false
 	for _, p := range places {
@@ -60,10 +64,10 @@ func (c *eraseCommand) print(e *Environment, places []foundIn) error {
 		parks = parks || p.After > p.Before && strings.HasSuffix(p.Place, "."+park.CollectionName)
 	}
 	var err error
-	if c.JSON() {
-		err = cli.PrintJSON(e.stdout, result)
+	if r.JSON() {
+		err = cli.PrintJSON(r.e.stdout, result)
 	} else {
-		err = cli.List(e.stdout, c.Output, places, func(p foundIn) []cli.Field {
+		err = cli.List(r.e.stdout, r.Output, places, func(p foundIn) []cli.Field {
 			return []cli.Field{
 				{Name: "place", Text: p.Place},
 				{Name: "found before", Text: strconv.FormatInt(p.Before, 10)},
@@ -81,8 +85,8 @@ func (c *eraseCommand) print(e *Environment, places []foundIn) error {
 		if parks {
 			text += "the aggregate is parked, because a projection cannot apply its events as they are now: \"projector parked list\" says why\n"
 		}
-		text += "not searched: " + strings.Join(unreached, "; ") + "\n"
-		err = errors.Join(err, e.print("result", text))
+		text += "not searched: " + strings.Join(result.Unreached, "; ") + "\n"
+		err = errors.Join(err, r.e.print("result", text))
 	}
 	if err == nil && (result.Left > 0 || before == 0) {
 		err = cli.ErrFindings

@@ -472,7 +472,7 @@ func TestEraseSaysThatNothingWasFoundOrThatTheAggregateIsParked(t *testing.T) {
 		{foundIn{Place: "state.parked", Before: 1, After: 1, Kept: 1}, "nothing is left", nil},
 	} {
 		out.Reset()
-		if err := new(eraseCommand).print(e, []foundIn{test.in}); !errors.Is(err, test.err) || !strings.Contains(out.String(), test.says) {
+		if err := (&erasing{eraseCommand: new(eraseCommand), e: e}).print([]foundIn{test.in}); !errors.Is(err, test.err) || !strings.Contains(out.String(), test.says) {
 			t.Errorf("%+v: %v\n%s", test.in, err, out)
 		}
 	}
@@ -569,6 +569,19 @@ func TestEraseCountsBeforeItAsks(t *testing.T) {
 
 // TestEraseOfARetiredProjection erases what a retired projection has, and creates no read model that
 // it does not have: no projector would write it any more.
+// The read models of another release on the event store can be in another database.
+func TestEraseNamesTheReadModelsOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	w := newPeople(t, "person-1", "person-1")
+	_, err := w.s.catalog.Write(t.Context(), nil, catalog.Create("other"+w.e.Config.Pipeline().String(),
+		catalog.Declared{Name: "visits", Definition: catalog.Definition{Collection: "visits", Text: "{}"}}, catalog.Author{At: time.Now()}))
+	w.check(err)
+	result, err := w.erase(eraseCommand{Mask: []string{"payload.name"}})
+	if err != nil || result.Left != 0 || !strings.Contains(result.Unreached[0], "of visits") {
+		t.Errorf("%v, %+v", err, result)
+	}
+}
+
 func TestEraseOfARetiredProjection(t *testing.T) {
 	t.Parallel()
 	w := newPeople(t, "person-1", "person-1")
