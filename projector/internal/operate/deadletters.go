@@ -133,19 +133,21 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	// Other pipelines can have an aggregate with the same id. Their markers keep no message of
 	// this subscription.
 	others := namesOf(entries, func(entry *catalog.Entry) bool { return entry.Pipeline != e.Config.Pipeline().String() })
-	known := map[string]aggregateState{}
+	known := map[[2]string]aggregateState{}
 	for i := range found {
 		d := &found[i]
 		if d.Problem != "" {
 			d.Next = "deadletters discard: it is not an event"
 			continue
 		}
-		state, asked := known[d.AggregateID]
+		// A projection takes the events of some types of aggregates.
+		aggregate := [2]string{d.AggregateType, d.AggregateID}
+		state, asked := known[aggregate]
 		if !asked {
 			if state, err = s.aggregateState(ctx, d, entries, others); err != nil {
 				return nil, 0, err
 			}
-			known[d.AggregateID] = state
+			known[aggregate] = state
 		}
 		d.describe(state)
 	}
