@@ -25,8 +25,12 @@ func Allow(e *Entry, allowed Allowed, by Author) (*Entry, error) {
 
 // GiveUp cancels the building generation, or removes a failed one, although pods declare
 // its definition. The pods follow the live generation until the next build starts. GiveUp
-// returns an error if nothing is being built or if the generation is being promoted.
+// returns an error if nothing is being built, if the generation is being promoted, or if the
+// live generation is frozen: no pod would write it.
 func GiveUp(e *Entry, by Author) (*Entry, error) {
+	if e.Live != nil && e.Live.Frozen {
+		return nil, fmt.Errorf("the live generation of projection %s is that of before it was retired, and no pod writes it: remove the declaration of the projection instead, or let \"projector projections rebuild\" build it again", e.Name)
+	}
 	next, err := Cancel(e, by)
 	if err != nil {
 		return nil, err

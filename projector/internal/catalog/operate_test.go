@@ -64,7 +64,9 @@ func TestGiveUpEndsTheBuildAndKeepsTheLiveDefinition(t *testing.T) {
 	if same := givenUp(t, start(t, live("a"), "a")); same.GivenUp != nil {
 		t.Errorf("a build by the live definition: %+v", same.GivenUp)
 	}
-	for name, e := range map[string]*catalog.Entry{"nothing is built": live("a"), "promoting": in(building, catalog.Promoting)} {
+	frozen := start(t, live("a"), "b")
+	frozen.Live.Frozen = true
+	for name, e := range map[string]*catalog.Entry{"nothing is built": live("a"), "promoting": in(building, catalog.Promoting), "frozen": frozen} {
 		if _, err := catalog.GiveUp(e, by); err == nil {
 			t.Errorf("%s: given up", name)
 		}
