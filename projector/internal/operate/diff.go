@@ -168,7 +168,13 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after [
 		fmt.Fprintln(e.stderr, "the catalog has no projection of this event store: every projection is new")
 	}
 	live := maps.Clone(found)
-	maps.DeleteFunc(live, func(_ string, entry *catalog.Entry) bool { return entry.Live == nil || entry.RetiredAt != nil })
+	// A file does not remove projections in Go, nor those of another pipeline.
+	other := func(entry *catalog.Entry) bool {
+		return e.Config.ServiceBus.Subscription != "" && entry.Pipeline != e.Config.Pipeline().String()
+	}
+	maps.DeleteFunc(live, func(_ string, entry *catalog.Entry) bool {
+		return entry.Live == nil || entry.RetiredAt != nil || entry.Live.InCode || other(entry)
+	})
 	lives, err := e.liveFoldables(live, nil)
 	if err != nil {
 		return nil, err

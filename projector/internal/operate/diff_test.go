@@ -224,6 +224,25 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	}
 }
 
+// A file does not remove projections in Go, nor those of another release.
+func TestDiffLeavesOutWhatNoFileOfTheReleaseDeclares(t *testing.T) {
+	t.Parallel()
+	e, s, _ := emptyState(t)
+	e.Config.ServiceBus.Subscription = "projector"
+	own := e.Config.Pipeline().String()
+	for name, pipeline := range map[string]string{"removed": own, "code": own, "others": "other" + own} {
+		entry := catalog.Create(pipeline, catalog.Declared{Name: name, Definition: catalog.Declare(projectiontest.All(t, "projections: [{name: p, collection: c, on: {E: {set: {a: \"1\"}}}}]")[0])[0].Definition}, catalog.Author{})
+		entry.Live.InCode = name == "code"
+		if _, err := s.catalog.Write(t.Context(), nil, entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := e.compareWithCatalog(t.Context(), s, nil)
+	if err != nil || len(found) != 1 || found[0].Kind != removedKind {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // TestSampleSpreadsOverTheStore checks that a sample has the requested number of whole
 // aggregates, from all parts of the event store.
 func TestSampleSpreadsOverTheStore(t *testing.T) {

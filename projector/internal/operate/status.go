@@ -140,6 +140,9 @@ func (e *Environment) status(ctx context.Context, s *stored) (statusView, error)
 		if err != nil {
 			return view, err
 		}
+		if len(p.Pods) == 0 && !slices.ContainsFunc(pipelines[pipeline], func(name string) bool { return found[name].RetiredAt == nil }) {
+			continue // it needs no projector any more
+		}
 		view.Pipelines = append(view.Pipelines, p)
 		names = append(names, pipelines[pipeline]...)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -38,5 +39,22 @@ func TestStatusNamesADatabaseWithoutProjectors(t *testing.T) {
 	want := "no projector has run on event store shop.events yet, as far as database " + s.State.Name() + " (PENSTOCK_STATE_DATABASE) shows\n"
 	if out.String() != want {
 		t.Errorf("the status is\n%s, want\n%s", out, want)
+	}
+}
+
+// A pipeline whose projections are all retired needs no projector.
+func TestStatusLeavesOutAFormerPipeline(t *testing.T) {
+	t.Parallel()
+	e, s, _ := emptyState(t)
+	for name, retired := range map[string]*time.Time{"users": nil, "people": new(time.Time)} {
+		entry := catalog.Create(name+e.Config.Pipeline().String(), catalog.Declared{Name: name, Definition: catalog.Definition{Collection: name, Text: "{}"}}, catalog.Author{})
+		entry.RetiredAt = retired
+		if _, err := s.catalog.Write(t.Context(), nil, entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	view, err := e.status(t.Context(), s)
+	if err != nil || len(view.Pipelines) != 1 || view.Pipelines[0].Projections[0].Name != "users" {
+		t.Errorf("%+v, %v", view.Pipelines, err)
 	}
 }
