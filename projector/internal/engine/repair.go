@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 )
 
@@ -17,6 +18,10 @@ const (
 	// aggregates, which fits neither into memory nor into the time of one call.
 	maxRepairBytes = 1 << 20
 )
+
+// maxDeferringReads bounds the reads of the event store in one round for units that may be
+// deferred. The job that builds their generation reads the same events anyway.
+const maxDeferringReads = 16
 
 // errRepairFull says that the events read so far must be written first.
 var errRepairFull = errors.New("enough has been read from the event store")
@@ -73,14 +78,7 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 	var read repairRead
 	for _, u := range b.skipParked(ctx, units) {
-		var filled bool
-		switch {
-		case u.target.Building:
-			filled = b.fillBuilding(ctx, &read, u)
-		default:
-			filled = b.fillGap(ctx, &read, u)
-		}
-		if filled {
+		if b.fillGap(ctx, &read, u) {
 			again = append(again, u)
 		}
 	}
@@ -88,32 +86,39 @@ func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 }
 
 // fillGap reads the events between the unit's watermark and its next event, and reports
-// whether the unit can go on.
+// whether the unit can go on. For a unit that may be deferred, it reads only if one page
+// completes the unit. A building generation has no gap: the topic delivered the missing events
+// before it existed.
 func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
-	if b.repairer == nil {
+	from, to := u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1
+	tooMany := to-from >= repairPage || len(read.pages) >= maxDeferringReads
+	if b.repairer == nil || u.target.Defers && tooMany {
 		u.held = true
 		return false
 	}
-	events, err := read.missing(ctx, b, u, u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1)
+	events, err := read.missing(ctx, b, u, from, to)
+	result := gapRepaired
 	switch {
-	case errors.Is(err, errRepairFull):
-	case err != nil:
+	case err != nil && !errors.Is(err, errRepairFull):
 		u.trouble = err
 		return false
-	case len(events) == 0:
-		goesOn := b.fillAnew(ctx, u)
-		switch {
-		case goesOn:
-			b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
-		case u.held:
-			b.metrics.gaps.WithLabelValues(gapMissing).Inc()
-		}
-		return goesOn
-	default:
+	case u.target.Defers && int64(len(events)) != to-from+1: // pages of large events end early
+		u.held = true
+		return false
+	case err != nil:
+		return true
+	case len(events) > 0:
 		u.missing = events
-		b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
+	case b.fillAnew(ctx, u):
+	case u.held:
+		result = gapMissing
+	default:
+		return false
 	}
-	return true
+	if !u.target.Building {
+		b.metrics.gaps.WithLabelValues(result).Inc()
+	}
+	return result == gapRepaired
 }
 
 // fillAnew has the unit begin anew with a snapshot if the event store has no earlier event of the
@@ -148,6 +153,18 @@ func (b *batch) snapshotOf(ctx context.Context, u *unit, ev *event.Event) (*even
 	}
 	u.begin = first.EventID
 	return first, nil
+}
+
+// deferRest leaves unfinished events to the jobs that build the generations. A unit whose
+// target was replaced is not deferred: its events are offered again under the new targets.
+func (b *batch) deferRest() {
+	for _, u := range b.units {
+		if !u.target.Defers || u.finished() || errors.Is(u.trouble, model.ErrSuperseded) {
+			continue
+		}
+		u.trouble, u.held, u.conflict = nil, false, nil
+		u.settleRest(settledDeferred)
+	}
 }
 
 // inOrder returns the leading events whose ids follow each other, beginning with from.
