@@ -45,12 +45,12 @@ func (p *Projector) newConditions() *prometheus.GaugeVec {
 // watchBroker adds the condition that the broker does not answer.
 func (p *Projector) watchBroker(h *health.Health, acceptor *drain.Acceptor) {
 	h.Watch("broker", health.Lasting(brokerSilence, func(context.Context) []health.Condition {
-		since, err := acceptor.Failing()
+		err := acceptor.Failing()
 		if err == nil {
 			return nil
 		}
 		return []health.Condition{{
-			Name: "broker-unreachable", State: health.Degraded, Since: since,
+			Name: "broker-unreachable", State: health.Degraded,
 			Text:   fmt.Sprintf("Service Bus at %s gives no session of subscription %s: %v", p.config.ServiceBus.Host(), p.config.ServiceBus.Subscription, err),
 			Remedy: "Read models get no events; nothing is lost. " + cmp.Or(sbus.Remedy(err, "The subscription"), "Check the namespace's status, its firewall, this pod's network and its right to listen") + ".",
 		}}

@@ -38,7 +38,8 @@ type Acceptor struct {
 	reached  atomic.Bool
 	refusals atomic.Int32
 	refuse   context.CancelCauseFunc
-	contact  contact
+	// failing is the last error of an accept; nil while the broker answers.
+	failing atomic.Pointer[error]
 }
 
 // refusalsOut is how many refusals at the start end the process. A single refusal can come
@@ -153,13 +154,13 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 	conn, err := a.pool.take()
 	if err != nil {
 		a.options.Logger.Error().Err(err).Msg("connection not opened")
-		a.contact.failed(err)
+		a.failing.Store(&err)
 		a.metrics.accepts.WithLabelValues(acceptFailed).Inc()
 		a.accepts.failed(t, 0)
 		return Accepted{}, nil, false
 	}
 	wait := acceptWait
-	if _, err := a.contact.failing(); err != nil || !a.reached.Load() {
+	if a.failing.Load() != nil || !a.reached.Load() {
 		wait = firstAcceptWait
 	}
 	ctx, cancel := context.WithTimeout(stop, wait+acceptGrace)
@@ -193,13 +194,13 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 		a.accepts.none(t)
 	case class == sbus.ClassBusy:
 		result = acceptBusy
-		a.contact.answered()
+		a.failing.Store(nil)
 		a.pool.answered(conn)
 		a.accepts.failed(t, busyWait)
 	default:
 		a.pool.failed(conn, ctx.Err() != nil)
 		a.accepts.failed(t, 0)
-		a.contact.failed(err)
+		a.failing.Store(&err)
 		if (class == sbus.ClassFatal || class == sbus.ClassRefused) && !a.reached.Load() && a.refusals.Add(1) == refusalsOut {
 			a.refuse(fmt.Errorf("%w: %w", ErrRefused, err))
 		}
@@ -210,15 +211,19 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 	}
 }
 
-// Failing returns since when the broker has answered no accept properly, and the last error;
-// nil if it answers.
-func (a *Acceptor) Failing() (since time.Time, err error) { return a.contact.failing() }
+// Failing returns the error of the last accept if the broker has not answered it properly.
+func (a *Acceptor) Failing() error {
+	if err := a.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // Waiting counts the sessions that wait for a store.
 func (a *Acceptor) Waiting() int { return int(a.metrics.waiting.Load()) }
 
 func (a *Acceptor) tellConnected() {
-	a.contact.answered()
+	a.failing.Store(nil)
 	if !a.reached.Swap(true) && a.options.Connected != nil {
 		a.options.Connected()
 	}
