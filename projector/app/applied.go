@@ -76,7 +76,7 @@ func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status,
 	}
 	// Read the parked list before the watermarks. A watermark can only rise in between,
 	// which can make a marker obsolete but never adds one.
-	parked, err := a.parked.Statuses(ctx, units)
+	parked, err := a.parked.Parked(ctx, units)
 	if err != nil {
 		return nil, mongox.Explain(ctx, err)
 	}

@@ -24,6 +24,8 @@ type Position struct {
 	EventID int64
 	// Resumes is set if the unit resumes by itself.
 	Resumes bool
+	// Reason is empty if the unit is not parked.
+	Reason string
 }
 
 // Head is the last acknowledged event of a parked unit.

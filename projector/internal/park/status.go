@@ -13,16 +13,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Status says at which event a unit is parked, and why.
-type Status struct {
-	model.Position
-	// Reason is empty if the unit is not parked.
-	Reason string
-}
-
-// Statuses returns the status of each unit, in the order of units.
-func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, error) {
-	found := make(map[key]Status)
+// Parked returns the position of each unit, in the order of units.
+func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
+	found := make(map[key]model.Position)
 	for part := range slices.Chunk(units, maxKeys) {
 		keys := make([]key, len(part))
 		for i := range part {
@@ -40,29 +33,16 @@ func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, err
 			return nil, fmt.Errorf("look up parked aggregates: %w", err)
 		}
 		for _, m := range markers {
-			found[m.ID] = Status{Position: model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil}, Reason: m.Reason}
+			found[m.ID] = model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil, Reason: m.Reason}
 		}
 	}
-	statuses := make([]Status, len(units))
+	positions := make([]model.Position, len(units))
 	for i := range units {
-		status, ok := found[keyOf(&units[i])]
+		at, ok := found[keyOf(&units[i])]
 		if !ok {
-			status.EventID = units[i].NoEvent()
+			at.EventID = units[i].NoEvent()
 		}
-		statuses[i] = status
-	}
-	return statuses, nil
-}
-
-// Parked returns the position of each unit, in the order of units.
-func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
-	statuses, err := s.Statuses(ctx, units)
-	if err != nil {
-		return nil, err
-	}
-	positions := make([]model.Position, len(statuses))
-	for i := range statuses {
-		positions[i] = statuses[i].Position
+		positions[i] = at
 	}
 	return positions, nil
 }

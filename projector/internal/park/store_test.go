@@ -76,7 +76,7 @@ func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 				t.Errorf("raw id is %v", m["rawAggregateId"])
 			}
 			parked, err := s.Parked(t.Context(), []model.Unit{seven})
-			if err != nil || parked[0] != (model.Position{EventID: 3, Resumes: test.reason == "missing"}) {
+			if err != nil || parked[0] != (model.Position{EventID: 3, Resumes: test.reason == "missing", Reason: test.reason}) {
 				t.Errorf("parked %v, %v", parked, err)
 			}
 		})
