@@ -93,15 +93,3 @@ func (c *Catalog) Write(ctx context.Context, old, changed *Entry) (*Entry, error
 	}
 	return stored, nil
 }
-
-// Remove deletes an entry. The error is [ErrConflict] if the stored entry is no longer e.
-func (c *Catalog) Remove(ctx context.Context, e *Entry) error {
-	result, err := c.collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: e.Name}, {Key: "revision", Value: e.Revision}})
-	switch {
-	case err != nil:
-		return fmt.Errorf("remove the catalog entry of projection %s: %w", e.Name, err)
-	case result.DeletedCount == 0:
-		return fmt.Errorf("remove the catalog entry of projection %s: %w", e.Name, ErrConflict)
-	}
-	return nil
-}

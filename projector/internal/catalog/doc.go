@@ -21,7 +21,7 @@
 //	                                │                                      retired
 //	          another definition, or ▼                                       │ drop
 //	          a cancellation     garbage                                     ▼
-//	                                                                     (no entry)
+//	                                                                      (no data)
 //
 // A projection can have a live and a building generation at the same time. During its
 // first build it has no live one.
