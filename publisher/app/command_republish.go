@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -89,7 +87,7 @@ func (c *republishCommand) runOn(ctx context.Context, e *environment, s *stores)
 	result, dropped := sending{Unsent: append([]unsent{}, chosen.unsent...)}, ""
 	if chosen.events > 0 {
 		if !c.Quarantine {
-			dropped = duplicates(ctx, e.options)
+			dropped = "; if the topic detects duplicates, it drops the events that it received within its window"
 		}
 		what := fmt.Sprintf("send %s%s (%s)%s", cli.Count(chosen.events, "event"), c.duration(chosen.events), chosen.what, dropped)
 		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
@@ -235,24 +233,4 @@ func refuseOther(ctx context.Context, c config.Config, s *stores, read *checkpoi
 		return fmt.Errorf("%w: nothing is done; give the command the configuration of the publisher", &checkpoint.OtherPipelineError{Stream: c.Stream.Name, Differences: differences})
 	}
 	return nil
-}
-
-// duplicates describes what the topic's duplicate detection does with events that are sent
-// again. Without the right to read the topic's properties, the answer is conditional.
-func duplicates(ctx context.Context, o Options) string {
-	ctx, cancel := context.WithTimeout(ctx, propertiesTimeout)
-	defer cancel()
-	namespace, err := sbus.Open(o.Config.ServiceBus)
-	var topic admin.TopicProperties
-	if err == nil {
-		topic, err = namespace.Topic(ctx, o.Config.ServiceBus.Topic)
-	}
-	window := sbus.Value(topic.DuplicateDetectionHistoryTimeWindow)
-	switch {
-	case err != nil:
-		return "; if the topic detects duplicates, it drops the events that it received within its window"
-	case !sbus.Value(topic.RequiresDuplicateDetection) || window == "":
-		return ""
-	}
-	return "; the topic detects duplicates and drops the events that it received within " + window
 }
