@@ -26,7 +26,7 @@ type Claims interface {
 	// Extend extends the claim by another lease, and returns the last event that was
 	// acknowledged for the aggregate.
 	Extend(ctx context.Context, m model.Claimed, lease time.Duration) (head int64, err error)
-	// Finish deletes the marker and returns 0. If the marker's head is above watermark,
+	// Finish deletes the marker and returns -1. If the marker's head is above watermark,
 	// Finish extends the claim and returns the head instead.
 	Finish(ctx context.Context, m model.Claimed, watermark int64, lease time.Duration) (head int64, err error)
 	// Postpone returns the marker, to be claimed after a wait.

@@ -17,7 +17,7 @@
 //
 // # What the service shares
 //
-// The service verifies by the same worker as the command verify ([NewVerifier]), compiles
+// The service verifies by the same worker as the command verify, compiles
 // definitions in the same way ([Compile]), and reports parked aggregates in the same words
 // as the command status ([ParkedConditions]).
 package operate

@@ -118,7 +118,7 @@ type ownersCommands struct {
 }
 
 type ownersReleaseCommand struct {
-	Names []string `arg:"" name:"name" help:"The records to release, as the refusal of a projector names them, each in quotes: its kind and its name."`
+	Names      []string `arg:"" name:"name" help:"The records to release, as the refusal of a projector names them, each in quotes: its kind and its name."`
 	cli.Change `set:"why=required"`
 }
 

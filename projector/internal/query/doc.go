@@ -18,9 +18,8 @@
 // The source returns the watermark of the live generation, from the document or, for an
 // aggregate without one, from the side watermark. A generation that is being built does
 // not count, and a projection without a live generation has no watermark. The source
-// reads the parked list first, then the side watermarks, then the documents. If they
-// change between the reads, the answer can only be "not yet" too often, and never
-// "applied" too early.
+// reads the parked list first, then the watermarks. If they change between the reads, the
+// answer can only be "not yet" too often, and never "applied" too early.
 //
 // An event that changes nothing moves the watermark too. But an aggregate whose type does not
 // concern the projection has no watermark in it, so its events are never applied. The request

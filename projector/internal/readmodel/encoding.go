@@ -146,8 +146,7 @@ func bySideID(keys []*model.Unit) bson.Raw {
 }
 
 // sidesOf matches the watermarks of a generation of a projection, except for its record
-// (see [Record]). It is a range for the index on _id: documents compare field by field, and
-// every document is greater than every string or number, so no generation of after is in it.
+// (see [Record]). The range of ids is for the index: documents compare field by field.
 func sidesOf(projection string, generation int64) bson.Raw {
 	return sidesAfter(projection, "", generation)
 }
