@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
@@ -21,7 +18,6 @@ import (
 type testCommand struct {
 	Paths []string `arg:"" name:"path" optional:"" help:"Test files, folders with *_test.yaml in them, or FOLDER/... with the folders below it. The default is ./..."`
 	Run   string   `name:"run" placeholder:"REGEXP" help:"Only the cases whose names match."`
-	Watch bool     `name:"watch" help:"Run again when a file has changed, until interrupted."`
 	JUnit string   `name:"junit" placeholder:"FILE" help:"Also write the results to FILE, as JUnit XML."`
 }
 
@@ -33,79 +29,12 @@ func (c *testCommand) Validate() error {
 	return nil
 }
 
-// watchEvery is the interval at which files are checked for changes.
-const watchEvery = 300 * time.Millisecond
-
+// run runs the cases. The error is [cli.ErrFindings] if some failed, and [cli.ErrUsage] if a
+// file cannot be read.
 func (c *testCommand) run(ctx context.Context, e *Environment) error {
 	if len(c.Paths) == 0 {
 		c.Paths = []string{"./..."}
 	}
-	if !c.Watch {
-		return c.once(ctx, e)
-	}
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	for {
-		seen := c.versions()
-		err := c.once(ctx, e)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && !errors.Is(err, cli.ErrFindings) && !errors.Is(err, cli.ErrUsage) {
-			return err
-		}
-		fmt.Fprintln(e.stdout, "\nwaiting for changes")
-		for maps.Equal(seen, c.versions()) {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
-		}
-		fmt.Fprintf(e.stdout, "\n%s\n", time.Now().Format(time.TimeOnly))
-	}
-}
-
-// fileVersion identifies a version of a file.
-type fileVersion struct {
-	modified time.Time
-	size     int64
-}
-
-// versions returns the versions of all files that affect the result. It leaves out paths
-// that cannot be read.
-func (c *testCommand) versions() map[string]fileVersion {
-	found := map[string]fileVersion{}
-	note := func(path string) {
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			found[path] = fileVersion{info.ModTime(), info.Size()}
-		}
-	}
-	for _, path := range c.Paths {
-		files, err := testcase.Find([]string{path})
-		if err != nil {
-			continue
-		}
-		for _, file := range files {
-			note(file)
-			for _, projections := range testcase.Read(file, event.DefaultFields()).Projections {
-				note(projections)
-				entries, err := os.ReadDir(projections)
-				if err != nil {
-					continue
-				}
-				for _, entry := range entries {
-					note(filepath.Join(projections, entry.Name()))
-				}
-			}
-		}
-	}
-	return found
-}
-
-// once runs the cases once. The error is [cli.ErrFindings] if some failed, and
-// [cli.ErrUsage] if a file cannot be read.
-func (c *testCommand) once(ctx context.Context, e *Environment) error {
 	begin := time.Now()
 	only, err := regexp.Compile(c.Run)
 	if err != nil {
