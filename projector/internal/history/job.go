@@ -137,7 +137,7 @@ func asJob(err error) error {
 	switch {
 	case errors.Is(err, ErrUnknownTarget), errors.Is(err, model.ErrSuperseded):
 		return fmt.Errorf("%w: %w", job.ErrNotHere, err)
-	case errors.Is(err, ErrMostlyFailing), errors.Is(err, eventstore.ErrIndex), errors.Is(err, eventstore.ErrFirstID):
+	case errors.Is(err, ErrMostlyFailing), errors.Is(err, errReplaceable), errors.Is(err, eventstore.ErrIndex), errors.Is(err, eventstore.ErrFirstID):
 		return job.Permanent(err)
 	}
 	return err

@@ -24,9 +24,9 @@ const (
 	maxPages      = 1024
 )
 
-// errReplaceable ends the work on a range. It is retried until the other generation is promoted,
-// which ends the sweep, or cancelled.
-var errReplaceable = errors.New("read models are behind, and a generation that is being built can replace them at any time: the sweep continues when its build has ended")
+// errReplaceable fails a sweep: nothing is proven of the read models that it has left alone. The
+// scheduler begins another one.
+var errReplaceable = errors.New("read models are behind, and are not healed because a generation that is being built can replace them at any time")
 
 // sweep compares the head of every aggregate of the span with its watermark, and folds
 // aggregates that are behind. It returns nil when every aggregate has the events that were
