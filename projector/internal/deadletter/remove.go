@@ -15,7 +15,8 @@ const (
 	// receivePage is the number of messages requested at once. With more than one, the SDK
 	// returns 20 ms after the first, and the link locks messages that are not received.
 	receivePage = 1
-	// returnTimeout bounds unlocking a message at the end. If that fails, the lock expires.
+	// returnTimeout bounds settling a message: removing it, or unlocking it at the end. If that
+	// fails, the lock expires.
 	returnTimeout = 5 * time.Second
 )
 
@@ -60,7 +61,10 @@ func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, l
 				others = append(others, m)
 				continue
 			}
-			if err := q.Complete(ctx, &m); err != nil {
+			completing, cancel := context.WithTimeout(ctx, returnTimeout)
+			err := q.Complete(completing, &m)
+			cancel()
+			if err != nil {
 				others = append(others, received[i+1:]...)
 				return removed, fmt.Errorf("complete dead letter %d: %w", m.Sequence, err)
 			}

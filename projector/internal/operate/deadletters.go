@@ -169,7 +169,11 @@ func (s *stored) aggregateState(ctx context.Context, d *deadLetter, entries map[
 	if err != nil {
 		return aggregateState{}, err
 	}
-	state := aggregateState{watermark: math.MaxInt64}
+	// Without a projection, the subscription is most likely another one.
+	state := aggregateState{watermark: math.MinInt64}
+	if len(others) < len(entries) {
+		state.watermark = math.MaxInt64
+	}
 	for _, m := range markers {
 		if entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil {
 			state.parked = append(state.parked, m.Projection)
@@ -301,10 +305,8 @@ func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s
 		removed := 0
 		what := fmt.Sprintf("permanently remove %s of subscription %s of topic %s", cli.Count(int64(len(found)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
 		err = s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			removing, cancel := mongox.Timeout(ctx, peekTimeout)
-			defer cancel()
 			var err error
-			removed, err = deadletter.Remove(removing, q, sequences, c.Limit, e.Logger)
+			removed, err = deadletter.Remove(ctx, q, sequences, c.Limit, e.Logger)
 			return map[string]int64{"removed": int64(removed)}, err
 		})
 		if err != nil {
