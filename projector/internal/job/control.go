@@ -77,11 +77,14 @@ func (s *Store) list(ctx context.Context, f Filter) ([]Job, error) {
 			continue
 		}
 		current, err := s.Get(ctx, found[i].ID)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, err
-		}
-		if err == nil {
+		_, unreadable := errors.AsType[*mongox.UnreadableError](err)
+		switch {
+		case err == nil:
 			found[i] = current
+		case unreadable:
+			unread = errors.Join(unread, err) // of its ranges
+		case !errors.Is(err, ErrNotFound):
+			return nil, err
 		}
 	}
 	return found, unread

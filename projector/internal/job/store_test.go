@@ -128,6 +128,13 @@ func TestUnreadableJobIsLeftOut(t *testing.T) {
 	if listed, err := s.List(t.Context(), job.Filter{}); err != nil || len(listed) != 1 || listed[0].ID != j.ID {
 		t.Errorf("listed are %v, %v", listed, err)
 	}
+	// A job with an unreadable range stays in the list.
+	if _, err := s.db.Collection(job.RangesCollectionName).UpdateMany(t.Context(), bson.D{{Key: "job", Value: j.ID}}, bson.D{{Key: "$set", Value: bson.D{{Key: "counts", Value: "x"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if listed, err := s.List(t.Context(), job.Filter{}); err != nil || len(listed) != 1 || listed[0].ID != j.ID {
+		t.Errorf("listed with an unreadable range are %v, %v", listed, err)
+	}
 	if n, err := s.Abandon(t.Context(), []string{"dead"}); n != 0 || err != nil {
 		t.Errorf("%d claims of a dead process ended: %v", n, err)
 	}
