@@ -95,6 +95,10 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	names := h.poller.source.Projections()
+	if len(names) == 0 {
+		h.refuse(w, http.StatusServiceUnavailable, resultUnavailable, errors.New("the process has read no projection of the catalog yet; ask another one"))
+		return
+	}
 	for _, pair := range asked.pairs {
 		if !slices.Contains(names, pair.Projection) {
 			h.refuse(w, http.StatusNotFound, resultRefused, fmt.Errorf("there is no projection %q: ask for one of %s", pair.Projection, strings.Join(names, ", ")))
@@ -106,7 +110,6 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 		return // The client has gone.
 	}
 	if err != nil {
-		w.Header().Set("Retry-After", "1")
 		if !errors.Is(err, errBusy) && !errors.Is(err, errStopping) {
 			err = fmt.Errorf("the read models cannot be read: %w", err)
 		}
@@ -163,6 +166,9 @@ func (h *Handler) head(ctx context.Context, aggregateID string) *int64 {
 }
 
 func (h *Handler) refuse(w http.ResponseWriter, status int, result string, err error) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	h.requests.WithLabelValues(result).Inc()
 	reply(w, status, failureAnswer{Error: err.Error()})
 }

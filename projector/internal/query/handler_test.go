@@ -144,6 +144,10 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 		if code, a, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1s"); a.Result != query.Applied {
 			t.Errorf("%d %+v %q", code, a, says)
 		}
+		s.names = nil
+		if code, _, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1"); code != http.StatusServiceUnavailable {
+			t.Errorf("before the catalog is read: %d %q", code, says)
+		}
 	})
 }
 
