@@ -51,7 +51,7 @@ func TestEmptyListingPrintsThatThereAreNoChanges(t *testing.T) {
 	if err := listing.Print(t.Context(), s, &stdout, &stderr); err != nil || stdout.Len() > 0 || stderr.String() != "no changes\n" {
 		t.Errorf("%v, %q, %q", err, &stdout, &stderr)
 	}
-	for limit, valid := range map[int]bool{0: false, 1: true, keep: true, keep + 1: false} {
+	for limit, valid := range map[int]bool{0: false, 1: true, maxList: true, maxList + 1: false} {
 		if err := (&Listing{Limit: limit}).Validate(); (err == nil) != valid {
 			t.Errorf("limit %d: %v", limit, err)
 		}

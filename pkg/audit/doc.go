@@ -7,6 +7,4 @@
 // An entry is written before its change. If an entry stays begun, the command died: the
 // change may have been made, in part or completely. If the entry cannot be written, the
 // command does not make the change.
-//
-// The collection keeps the last 10,000 entries. Begin deletes older ones.
 package audit

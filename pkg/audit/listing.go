@@ -22,8 +22,8 @@ type Listing struct {
 
 // Validate checks the flags. kong calls it.
 func (l *Listing) Validate() error {
-	if l.Limit < 1 || l.Limit > keep {
-		return fmt.Errorf("--limit is %d: use 1 to %d", l.Limit, keep)
+	if l.Limit < 1 || l.Limit > maxList {
+		return fmt.Errorf("--limit is %d: use 1 to %d", l.Limit, maxList)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 // collectionName is the collection's name in the database of the state.
 const collectionName = "audit"
 
-// keep is the number of entries that the collection keeps.
-const keep = 10_000
+// maxList bounds a list.
+const maxList = 10_000
 
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
@@ -70,11 +70,10 @@ func In(db *mongo.Database) *mongo.Collection {
 // Store is the audit. It is safe for concurrent use.
 type Store struct {
 	collection mongox.Collection
-	keep       int64
 }
 
-// NewStore makes a store that keeps 10,000 entries in the collection.
-func NewStore(c mongox.Collection) *Store { return &Store{collection: c, keep: keep} }
+// NewStore makes a store of the entries in the collection.
+func NewStore(c mongox.Collection) *Store { return &Store{collection: c} }
 
 // Begin records that a change is about to be made. It uses Who, Command, What and Why of e.
 // Make the change only if Begin succeeds.
@@ -99,22 +98,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 	if err != nil {
 		return id, fmt.Errorf("write the audit: %w", mongox.Explain(request, err))
 	}
-	return id, s.trim(ctx)
-}
-
-// trim deletes the entries beyond the number to keep.
-func (s *Store) trim(ctx context.Context) error {
-	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
-	defer cancel()
-	old, err := mongox.All[Entry](ctx, s.collection)(s.collection.Find(ctx, bson.D{}, options.Find().
-		SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(s.keep).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})))
-	if err == nil && len(old) > 0 {
-		_, err = s.collection.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$lte", Value: old[0].ID}}}})
-	}
-	if err != nil {
-		return fmt.Errorf("trim the audit: %w", mongox.Explain(ctx, err))
-	}
-	return nil
+	return id, nil
 }
 
 // End records the result of a change: done, or failed with failure. counts may be nil. End
@@ -162,7 +146,7 @@ func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, e
 		// that begin with command.
 		filter = bson.D{{Key: "command", Value: bson.D{{Key: "$gte", Value: command}, {Key: "$lt", Value: command + "\uffff"}}}}
 	}
-	entries, err := mongox.All[Entry](ctx, s.collection)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, keep)))))
+	entries, err := mongox.All[Entry](ctx, s.collection)(s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, maxList)))))
 	if err != nil {
 		err = fmt.Errorf("read the audit: %w", mongox.Explain(ctx, err))
 	}

@@ -80,18 +80,3 @@ func TestDoChangesNothingIfTheAuditCannotBeWritten(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-
-func TestAuditKeepsTheLastEntries(t *testing.T) {
-	t.Parallel()
-	_, s := newStore(t)
-	s.keep = 3
-	for _, what := range []string{"1", "2", "3", "4", "5"} {
-		if _, err := s.Begin(t.Context(), Entry{Command: "parked retry", What: what}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	entries, err := s.List(t.Context(), "", keep)
-	if err != nil || len(entries) != 3 || entries[0].What != "5" || entries[2].What != "3" {
-		t.Errorf("entries %+v, %v", entries, err)
-	}
-}
