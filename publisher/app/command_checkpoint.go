@@ -121,12 +121,7 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	if err := refuseOther(ctx, e.options.Config, s, read); err != nil {
 		return err
 	}
-	view := viewCheckpoint(stream, read)
-	present := view.Position
-	if !view.At.IsZero() {
-		present += ", published up to " + cli.Time(view.At)
-	}
-	what = fmt.Sprintf(what, stream, present) + skipped(read.Position, to)
+	what = fmt.Sprintf(what, stream, viewCheckpoint(stream, read).place()) + skipped(read.Position, to)
 	identifying, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	id, err := mongox.IdentifyCollection(identifying, s.events)

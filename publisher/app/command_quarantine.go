@@ -30,6 +30,9 @@ type quarantineFilter struct {
 	Limit     int           `name:"limit" default:"1000" help:"Largest number of events, 1 to 10000."`
 }
 
+// defaultLimit is the default of --limit.
+const defaultLimit = 1000
+
 // Validate checks the flags for the commands that embed them. kong calls it.
 func (f quarantineFilter) Validate() error {
 	return cli.Choice[event.Reason]{

@@ -41,8 +41,8 @@ func (c *republishCommand) Validate() error {
 		return errors.New("--from or --to is set with --quarantine or --aggregate: use one of them")
 	case span && (c.From == nil || c.To == nil || !c.From.Before(*c.To)):
 		return errors.New("--from and --to are not a time span: set both, --from before --to")
-	case !c.Quarantine && (c.Reason != "" || c.Document != "" || c.OlderThan != 0):
-		return errors.New("--reason, --document or --older-than is set without --quarantine: they choose among its events")
+	case !c.Quarantine && (c.Reason != "" || c.Document != "" || c.OlderThan != 0 || c.Limit != defaultLimit):
+		return errors.New("--reason, --document, --older-than or --limit is set without --quarantine: they choose among its events")
 	}
 	return errors.Join(c.quarantineFilter.Validate(), c.publishRate.Validate())
 }
@@ -195,12 +195,12 @@ func awaitPublished(ctx context.Context, c config.Config, s *stores, history *ev
 			return fmt.Errorf("stream %s: %w, so later events of an aggregate could come before earlier ones: start the publisher first, correct PENSTOCK_STREAM, or use --aggregate, which begins with the first event", c.Stream.Name, errNoCheckpoint)
 		}
 		position := viewCheckpoint("", read)
-		if !read.Position.Scan.Active() && position.At.Unix() > int64(now.T) {
+		if position.At.Unix() > int64(now.T) {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("the publisher is behind (%s, published up to %s), so later events of an aggregate would come before earlier ones: repeat the command when \"publisher status\" shows that it has caught up, or use --aggregate, which begins with the first event",
-				position.Position, cli.Time(position.At))
+			return fmt.Errorf("the publisher is behind (%s), so later events of an aggregate would come before earlier ones: repeat the command when \"publisher status\" shows that it has caught up, or use --aggregate, which begins with the first event",
+				position.place())
 		}
 		if err := poll.Wait(ctx, attemptPause/4); err != nil {
 			return err

@@ -85,8 +85,10 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	if note("checkpoint", err) && read != nil {
 		view := viewCheckpoint(c.Stream.Name, read)
 		found.Checkpoint = &view
-		if at := view.At; !at.IsZero() {
-			found.LagSeconds = seconds(max(now.Sub(at), 0))
+		if !view.At.IsZero() {
+			found.LagSeconds = seconds(max(now.Sub(view.At), 0))
+		}
+		if at := watch.TimeOf(term.StreamPosition(read.Position)); !at.IsZero() {
 			begin, err := oplogBegin(ctx, s)
 			if note("oplogRunwaySeconds", err) {
 				found.RunwaySeconds, found.OplogComplete = seconds(at.Sub(begin.Time())), begin.Complete
@@ -147,9 +149,8 @@ type checkpointView struct {
 	Stream string `json:"stream"`
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
-	// SavedAt is when it was saved. At is the cluster time at which the change stream
-	// starts; zero if the position has none. Everything before it is published, except while
-	// a scan runs.
+	// SavedAt is when it was saved. Everything before the cluster time At is published; zero if
+	// that is not known, and while a scan runs.
 	SavedAt time.Time `json:"savedAt"`
 	At      time.Time `json:"at,omitzero"`
 	// Position describes what the next term does first.
@@ -163,12 +164,23 @@ type checkpointView struct {
 func viewCheckpoint(stream string, read *checkpoint.State) checkpointView {
 	v := checkpointView{
 		Stream: stream, Epoch: read.Epoch, Holder: read.Holder, SavedAt: read.UpdatedAt,
-		At: watch.TimeOf(term.StreamPosition(read.Position)), Position: describe(read.Position),
+		Position: describe(read.Position),
+	}
+	if !read.Position.Scan.Active() {
+		v.At = watch.TimeOf(term.StreamPosition(read.Position))
 	}
 	if id := read.Identity; id != nil {
 		v.Database, v.Collection, v.Topic = id.Database, id.Collection, id.Namespace+"/"+id.Topic
 	}
 	return v
+}
+
+// place says where the checkpoint is.
+func (v checkpointView) place() string {
+	if v.At.IsZero() {
+		return v.Position
+	}
+	return v.Position + ", published up to " + cli.Time(v.At)
 }
 
 // describe returns what a term does first at a position.
