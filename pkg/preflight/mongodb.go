@@ -129,7 +129,7 @@ func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now 
 	back := "it reaches back " + poll.Duration(window.Round(time.Minute))
 	switch {
 	case errors.Is(err, mongox.ErrOplogHidden):
-		r.Warn(what, err.Error(), "grant the user read on database local, or clusterMonitor, so that checks and alerts can report how far the oplog reaches back")
+		r.Warn(what, err.Error(), "grant the user read on database local, or clusterMonitor, so that checks and alerts can report how far the oplog reaches back; through a mongos, watch the oplogs of the shards instead")
 	case err != nil:
 		r.Unreached(what, err.Error(), "repeat the check")
 	case begin.Complete:
