@@ -224,7 +224,7 @@ func (s *step) proven(ctx context.Context, leftOut int64) error {
 	if time.Now().Before(s.postponed) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.inspect, s.mayRename} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.mayRename, s.inspect} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}

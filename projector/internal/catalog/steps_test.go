@@ -207,6 +207,20 @@ func TestPromotionThatWasTakenOverIsNotWithdrawn(t *testing.T) {
 	}
 }
 
+// An application can insert a document while the rename is refused.
+func TestPromotionThatWasRefusedDeletesNoDocumentOfAnApplication(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.refused = mongo.CommandError{Code: 13, Message: "not authorized"}
+		r.settle(catalog.Promoting)
+		r.refused, r.unmanaged = nil, errors.New("a document of an application")
+		r.settle(catalog.Promoting)
+		if b := r.entry().Building; b == nil || b.State != catalog.Verifying || b.Reason != r.unmanaged.Error() {
+			t.Errorf("the generation is %+v", b)
+		}
+	})
+}
+
 func TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
@@ -334,6 +348,7 @@ func TestReadModelsWithoutEventsPreventThePromotion(t *testing.T) {
 		}
 		r.archive()
 		r.settle(catalog.Promoting)
+		r.pass(time.Second)
 		b := r.entry().Building
 		if b.State != catalog.Verifying || b.Archived != 1 || !strings.Contains(b.Reason, "1 read models of collection userReadModels have no events in the event store, such as 1") || !strings.Contains(b.Reason, "--allow-missing 1") {
 			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
