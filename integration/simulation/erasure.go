@@ -179,13 +179,21 @@ func (w *World) retryFailed(ctx context.Context, texts ...string) {
 
 // dropUnknownBuilds removes by hand what the command names as left and no other command removes: a
 // collection of a generation that the catalog does not have, or parts of one that began after the backup
-// of a restored state. A write that MongoDB executed late can also have created a collection again.
+// of a restored state. A write that MongoDB executed late can also have created a collection again, or
+// a backup of the read models has brought it back.
 func (w *World) dropUnknownBuilds(ctx context.Context) {
 	models := w.stores.client.Database(modelsDatabase)
 	names, _ := models.ListCollectionNames(ctx, bson.D{})
 	for _, name := range names {
 		built, _, _ := strings.Cut(name, ".promotion-") // so that a promotion keeps its collection
-		known := func(entry bson.Raw) bool { return bytes.Contains(entry, []byte(built)) }
+		known := func(entry bson.Raw) bool {
+			garbage, _ := entry.Lookup("garbage").ArrayOK()
+			values, _ := garbage.Values()
+			return text(entry, "building", "shadow") == built || slices.ContainsFunc(values, func(v bson.RawValue) bool {
+				d, _ := v.DocumentOK()
+				return text(d, "shadow") == built && d.Lookup("removed").Type != bson.TypeDateTime
+			})
+		}
 		if strings.Contains(name, ".generation-") && !slices.ContainsFunc(w.stores.Documents(stateDatabase, "projections"), known) {
 			_ = models.Collection(name).Drop(ctx)
 		}
