@@ -76,7 +76,12 @@ var alertCases = []struct{ name, series, fire string }{
 	{"another publisher takes the checkpoint", `penstock_publisher_checkpoint_saves_total{pod="publisher-0",result="fenced"} 0+1x240`, "PenstockPublisherTwoLeaders"},
 	{"terms end", `penstock_publisher_terms_total{pod="publisher-0",reason="lease"} 1+1x240`, "PenstockPublisherTermsChange"},
 	{"publishers are rolled out", `penstock_publisher_terms_total{pod="publisher-0",reason="stopping"} 1+1x240`, ""},
-	{"the stream falls behind", `penstock_publisher_stream_lag_seconds{pod="publisher-0"} 0+60x240`, "PenstockPublisherStreamLag"},
+	{"the stream falls behind", `
+penstock_publisher_stream_lag_seconds{pod="publisher-0"} 0x215 0+60x25
+penstock_publisher_stream_caught_up{pod="publisher-0"} 1x215 0x25`, "PenstockPublisherStreamLag"},
+	{"the stream catches up after it had no leader", `
+penstock_publisher_stream_lag_seconds{pod="publisher-0"} 0x215 7200-300x25
+penstock_publisher_stream_caught_up{pod="publisher-0"} 0x240`, ""},
 	{"the stream catches up", `
 penstock_publisher_stream_lag_seconds{pod="publisher-0"} 90000-60x240
 penstock_publisher_stream_caught_up{pod="publisher-0"} 0x240`, ""},

@@ -43,7 +43,7 @@ cluster: {{ . | quote }}
     summary: Leadership changes hands too often.
     description: {{ `In 15 minutes, {{ $value | humanize }} terms have ended for another reason than a stop.` | quote }}
 - alert: PenstockPublisherStreamLag
-  expr: max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.streamLagSeconds }} and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 1
+  expr: max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.streamLagSeconds }} and on() max(max_over_time(penstock_publisher_stream_caught_up{ {{- $pods -}} }[1h])) == 1
   for: 5m
   labels: {severity: critical}
   annotations:
@@ -57,12 +57,12 @@ cluster: {{ . | quote }}
     summary: An idle shard delays the change stream.
     description: {{ `A shard without writes delays the change stream by {{ $value | humanizeDuration }}.` | quote }}
 - alert: PenstockPublisherCatchUpStalled
-  expr: max(delta(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }[30m])) >= 0 and on() max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > 0 and on() max(penstock_publisher_leader{ {{- $pods -}} }) == 1 and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 0 and on() max(penstock_publisher_source_missing{ {{- $pods -}} }) == 0 and on() sum(rate(penstock_publisher_events_scanned_total{ {{- $pods -}} }[15m])) == 0
-  for: 15m
+  expr: max(delta(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }[15m])) >= 0 and on() max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > 0 and on() max(penstock_publisher_leader{ {{- $pods -}} }) == 1 and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 0 and on() max(penstock_publisher_source_missing{ {{- $pods -}} }) == 0 and on() sum(rate(penstock_publisher_events_scanned_total{ {{- $pods -}} }[15m])) == 0
+  for: 30m
   labels: {severity: critical}
   annotations:
     summary: The publisher does not catch up with the event store.
-    description: The change stream is behind the event store, and its lag has not fallen for 30 minutes.
+    description: The change stream is behind the event store, and its lag has not fallen for 45 minutes.
 - alert: PenstockPublisherSourceMissing
   expr: max(penstock_publisher_source_missing{ {{- $pods -}} }) > 0
   for: 5m
@@ -71,7 +71,7 @@ cluster: {{ . | quote }}
     summary: The events collection does not exist.
     description: The leader has waited for the events collection for 5 minutes. Nothing is published.
 - alert: PenstockPublisherCheckpointOld
-  expr: max(penstock_publisher_checkpoint_age_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.checkpointAgeSeconds }}
+  expr: max(penstock_publisher_checkpoint_age_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.checkpointAgeSeconds }} unless on() max(penstock_publisher_source_missing{ {{- $pods -}} }) == 1
   for: 5m
   labels: {severity: critical}
   annotations:
@@ -161,15 +161,15 @@ cluster: {{ . | quote }}
 {{- $thresholds := .root.Values.metrics.prometheusRule.thresholds }}
 {{- $autoscaling := .root.Values.projector.autoscaling }}
 {{- $pods := include "penstock.promSelector" . -}}
-{{- if not (and (eq $autoscaling.mode "keda") (lt (int64 $autoscaling.minReplicas) 1)) -}}
+{{- /* At zero replicas, only the Deployment says that pods are wanted (kube-state-metrics). */ -}}
+{{- $zero := and (eq $autoscaling.mode "keda") (lt (int64 $autoscaling.minReplicas) 1) -}}
 - alert: PenstockProjectorDown
-  expr: absent(penstock_projector_sessions_active{ {{- $pods -}} })
+  expr: absent(penstock_projector_sessions_active{ {{- $pods -}} }){{ if $zero }} and on() max(kube_deployment_spec_replicas{namespace="{{ .root.Release.Namespace }}", deployment="{{ include "penstock.componentName" . }}"}) > 0{{ end }}
   for: 5m
   labels: {severity: critical}
   annotations:
     summary: No projector runs.
     description: No projector has been seen for 5 minutes. Events wait in the subscription.
-{{- end }}
 {{- if eq (include "penstock.countsBacklog" .root) "true" }}
 - alert: PenstockProjectorStandsStill
   expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0
