@@ -89,10 +89,14 @@ spec:
     {{- if and (eq .component "publisher") (eq (include "penstock.electsByLease" .root) "true") }}
     {{- include "penstock.egressRule" (dict "to" $policy.apiServer.to "ports" $policy.apiServer.ports) | nindent 4 }}
     {{- end }}
+    {{- if and .root.Values.serviceBus.namespace (not .root.Values.azure.workloadIdentity.enabled) }}
+    # The identity of the node.
+    {{- include "penstock.egressRule" (dict "to" (list (dict "ipBlock" (dict "cidr" "169.254.169.254/32"))) "ports" (list "80")) | nindent 4 }}
+    {{- end }}
     {{- if .root.Values.tracing.enabled }}
     {{- $ports := $policy.tracing.ports }}
     {{- $endpoint := default "" .root.Values.tracing.endpoint }}
-    {{- with default (ternary ":443" "" (hasPrefix "https:" $endpoint)) (regexFind ":[0-9]+(/|$)" $endpoint) }}
+    {{- with default (ternary ":443" (ternary ":80" "" (hasPrefix "http:" $endpoint)) (hasPrefix "https:" $endpoint)) (regexFind ":[0-9]+(/|$)" $endpoint) }}
     {{- $ports = append $ports (trimAll ":/" .) }}
     {{- end }}
     {{- include "penstock.egressRule" (dict "to" $policy.tracing.to "ports" $ports) | nindent 4 }}
