@@ -140,7 +140,7 @@ metrics.podMonitor.enabled and networkPolicy.enabled are true, and networkPolicy
 {{ end }}
 {{- if $metrics.prometheusRule.enabled }}
 {{- $age := int64 $metrics.prometheusRule.thresholds.verifiedAgeSeconds }}
-{{- $reconcile := .Values.projector.history.reconcile }}
+{{- $reconcile := default "1h" .Values.projector.history.reconcile }}
 {{- $interval := include "penstock.seconds" $reconcile }}
 {{- if and .Values.projector.enabled $interval (le $age (int64 $interval)) }}
 metrics.prometheusRule.thresholds.verifiedAgeSeconds is {{ $age }}, and projector.history.reconcile is {{ $reconcile }}: PenstockProjectorNotVerified would fire before each comparison; use about three times that interval, {{ mul 3 (int64 $interval) }}

@@ -226,6 +226,10 @@ projector.projections has neither files nor existingConfigMap: give the YAML of 
 {{- if and $projections.files (not $declared) }}
 projector.projections.files has only tests, whose names end in _test: add a file of projections
 {{ end }}
+{{- $autoscaling := .Values.projector.autoscaling }}
+{{- if and $projections.awaitLive.enabled (lt (int64 (ternary $autoscaling.minReplicas .Values.projector.replicas (eq $autoscaling.mode "keda"))) 1) }}
+projector.projections.awaitLive.enabled is true, and no projector may run: use at least 1 replica, or set it to false
+{{ end }}
 {{- $size := 0 }}
 {{- range $name, $text := $projections.files }}{{ $size = add $size (len $name) (len $text) }}{{ end }}
 {{- if gt $size 200000 }}
