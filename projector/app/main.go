@@ -13,7 +13,6 @@ import (
 // code when the command is done or a signal has ended it.
 func Main(inCode ...*Projection) int {
 	return cli.Main("projector", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
-		relaxCollector(environ)
 		return Parse(args, environ, stdout, stderr, nil, inCode...)
 	})
 }
@@ -32,7 +31,10 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 		set(&o)
 		e.Config, e.Projections, e.Logger = o.Config, o.Projections, o.Logger
 	}
-	e.Serve = func(ctx context.Context) error { return New(o).Run(ctx) }
+	e.Serve = func(ctx context.Context) error {
+		relaxCollector(environ)
+		return New(o).Run(ctx)
+	}
 	program := cli.Program{Run: e.Run, Logger: o.Logger, Result: e.Result}
 	if e.Service() {
 		program.Variables = e.Variables
