@@ -126,4 +126,36 @@ var defects = []defect{
 		what: "The forecast of a rollout promised a build of a definition whose build an operator had cancelled.",
 		by:   "a second reading", commit: "d1b435ce", name: "projector/internal/operate TestDiffSaysWhatARolloutStarts",
 	},
+	{
+		what: "A promotion whose trial rename was refused for a while deleted a document that an application had inserted since the collection was inspected.",
+		by:   "history, seed 2348", commit: "33af5995", name: "projector/internal/catalog TestPromotionThatWasRefusedDeletesNoDocumentOfAnApplication",
+	},
+	{
+		what: "A pod whose pause for a promotion timed out wrote nothing of that projection until a restart, if the promotion was then given up.",
+		by:   "a second reading", commit: "adcd22bb", name: "projector/internal/engine TestPauseWaitsForRunningWrites",
+	},
+	{
+		what: "A sweep that left read models behind, because a build could replace them, counted as proof that all events are in them.",
+		by:   "a second reading", commit: "f2d0ef25", name: "projector/internal/history TestSweepHealsNothingBesideAGenerationThatCanReplaceIt",
+	},
+	{
+		what: "A request to /applied that waited while its pod stopped was answered with timeout before its timeout.",
+		by:   "a second reading", commit: "0ff47b01", name: "projector/internal/query TestStopAnswersWaitingRequests",
+	},
+	{
+		what: "An erasure beside another release with another database of read models was refused.",
+		by:   "a second reading", commit: "73cde296", name: "projector/internal/operate TestEraseNamesTheReadModelsOfAnotherRelease",
+	},
+	{
+		what: "A dead letter counted as applied if another one of its aggregate's id had a type that no projection takes, or if the catalog had no projection of the subscription.",
+		by:   "a second reading", commit: "c128860b", name: "projector/internal/operate TestDeadLetterIsAppliedWhenEveryReadModelHasItsEvent",
+	},
+	{
+		what: "After the build of a projection that had been retired was cancelled, no pod wrote its live generation, and nothing said so.",
+		by:   "a second reading", commit: "02cb3892", name: "projector/internal/catalog TestGiveUpEndsTheBuildAndKeepsTheLiveDefinition",
+	},
+	{
+		what: "The alert about a publisher that falls behind never fired.",
+		by:   "a second reading", commit: "7371236b", name: "integration/build TestEachAlertFiresInItsCaseAndInNoOther",
+	},
 }

@@ -152,7 +152,7 @@ var Table = []Mutation{
 	{
 		Name:  "republishing by time overtakes the leader",
 		File:  "publisher/app/command_republish.go",
-		Old:   "if !read.Position.Scan.Active() && position.At.Unix() > int64(now.T) {",
+		Old:   "if position.At.Unix() > int64(now.T) {",
 		New:   "if now.T > 0 || position.At.Unix() > int64(now.T) {",
 		Found: 22,
 	},
