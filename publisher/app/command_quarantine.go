@@ -47,7 +47,7 @@ func (f quarantineFilter) list(ctx context.Context, e *environment, records *qua
 	if f.OlderThan > 0 {
 		filter.Before = time.Now().Add(-f.OlderThan)
 	}
-	found, err := records.List(ctx, filter, false, f.Limit)
+	found, err := records.List(ctx, filter, f.Limit)
 	return found, new(mongox.Omissions).Report(err, e.options.Logger)
 }
 
@@ -107,7 +107,7 @@ type quarantineShowCommand struct {
 
 func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *stores) error {
 	records := e.quarantine(s)
-	found, err := records.List(ctx, quarantine.Filter{Document: c.Document}, true, 1)
+	found, err := records.List(ctx, quarantine.Filter{Document: c.Document}, 1)
 	if err := new(mongox.Omissions).Report(err, e.options.Logger); err != nil {
 		return err
 	}
@@ -115,6 +115,9 @@ func (c *quarantineShowCommand) runOn(ctx context.Context, e *environment, s *st
 		return fmt.Errorf("event %q is not in the quarantine: see \"publisher quarantine list\"", c.Document)
 	}
 	r := found[0]
+	if err := records.ReadEvent(ctx, &r); err != nil {
+		return err
+	}
 	return cli.Show(e.stdout, c.Output, r, []cli.Field{
 		{Name: "document", Text: r.Document},
 		{Name: "aggregate", Text: r.AggregateID},

@@ -128,7 +128,7 @@ func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, erro
 	if state == nil {
 		return nil, errors.New("this process has not connected to MongoDB yet")
 	}
-	records, err := quarantine.NewRecords(state, p.config.Stream.Name).List(ctx, quarantine.Filter{}, false, shownQuarantined)
+	records, err := quarantine.NewRecords(state, p.config.Stream.Name).List(ctx, quarantine.Filter{}, shownQuarantined)
 	if err := p.omitted.Report(err, p.logger); err != nil {
 		return nil, err
 	}

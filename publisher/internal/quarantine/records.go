@@ -38,8 +38,8 @@ type Record struct {
 	// Seen counts how often the event was read.
 	Seen  int64 `bson:"seen" json:"seen"`
 	Epoch int64 `bson:"epoch" json:"epoch"`
-	// Event is the whole document in relaxed Extended JSON; empty if it was omitted or not
-	// requested.
+	// Event is the whole document in relaxed Extended JSON; empty if it was omitted, or before
+	// [Records.ReadEvent].
 	Event string `bson:"-" json:"event,omitempty"`
 }
 
@@ -48,7 +48,6 @@ type stored struct {
 	ID struct {
 		Document bson.RawValue `bson:"document"`
 	} `bson:"_id"`
-	Whole  bson.Raw `bson:"event"`
 	Record `bson:",inline"`
 }
 
@@ -87,9 +86,9 @@ func (r *Records) Count(ctx context.Context, limit int64) (int64, error) {
 }
 
 // List returns the records that f chooses, in the order in which they were first seen, and
-// at most limit (up to [MaxRecords]) of them. It omits their events unless whole is true. If
-// records cannot be read, it returns the others with a [mongox.UnreadableError].
-func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]Record, error) {
+// at most limit (up to [MaxRecords]) of them, without their events. If records cannot be read, it
+// returns the others with a [mongox.UnreadableError].
+func (r *Records) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
 	filter := r.all()
@@ -102,10 +101,8 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 	if !f.Before.IsZero() {
 		filter = append(filter, bson.E{Key: "firstSeen", Value: bson.D{{Key: "$lte", Value: f.Before}}})
 	}
-	find := options.Find().SetSort(bson.D{{Key: "firstSeen", Value: 1}, {Key: "_id", Value: 1}}).SetAllowDiskUse(true)
-	if !whole {
-		find.SetProjection(bson.D{{Key: "event", Value: 0}, {Key: "token", Value: 0}})
-	}
+	find := options.Find().SetSort(bson.D{{Key: "firstSeen", Value: 1}, {Key: "_id", Value: 1}}).SetAllowDiskUse(true).
+		SetProjection(bson.D{{Key: "event", Value: 0}, {Key: "token", Value: 0}})
 	cursor, err := r.collection.Find(ctx, filter, find)
 	if err != nil {
 		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
@@ -123,15 +120,29 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 		if f.Document != "" && s.Document != f.Document {
 			continue
 		}
-		if text, err := bson.MarshalExtJSON(s.Whole, false, false); s.Whole != nil && err == nil {
-			s.Event = string(text)
-		}
 		records = append(records, s.Record)
 	}
 	if err := cursor.Err(); err != nil {
 		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
 	}
 	return records, unreadable.OrNil()
+}
+
+// ReadEvent sets the Event of a record.
+func (r *Records) ReadEvent(ctx context.Context, record *Record) error {
+	ctx, cancel := mongox.Timeout(ctx, listTimeout)
+	defer cancel()
+	var found struct {
+		Event bson.Raw `bson:"event"`
+	}
+	id := bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: record.DocumentID}}
+	if err := r.collection.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(&found); err != nil {
+		return fmt.Errorf("read event %s of the quarantine: %w", record.Document, mongox.Explain(ctx, err))
+	}
+	if text, err := bson.MarshalExtJSON(found.Event, false, false); found.Event != nil && err == nil {
+		record.Event = string(text)
+	}
+	return nil
 }
 
 // Known reports which of the documents with these _ids have a record.

@@ -42,7 +42,7 @@ func TestUnreadableRecordIsNamedBesideTheOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := quarantine.NewRecords(db, "main").List(t.Context(), quarantine.Filter{}, false, 10)
+	found, err := quarantine.NewRecords(db, "main").List(t.Context(), quarantine.Filter{}, 10)
 	if len(found) != 1 || found[0].Seen != 1 {
 		t.Errorf("found %v", found)
 	}
