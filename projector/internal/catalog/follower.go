@@ -231,11 +231,16 @@ func interval(entries map[string]*Entry) time.Duration {
 	return slowPoll
 }
 
+// notPaused is the token of a projection whose pause has begun and is not reached yet.
+const notPaused = "not paused yet"
+
 // pause pauses the writes of a projection that is being promoted.
 func (f *Follower) pause(ctx context.Context, name, token string) error {
 	if paused, ok := f.paused[name]; ok && paused == token {
 		return nil
 	}
+	// A pause that is not reached in time lasts too, until the promotion ends.
+	f.paused[name] = notPaused
 	attempt, cancel := context.WithTimeout(ctx, pauseAttempt)
 	defer cancel()
 	if err := f.Engine.Pause(attempt, name); err != nil {

@@ -204,6 +204,25 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 	})
 }
 
+// A promotion can be withdrawn before a pod has paused.
+func TestFollowerContinuesAfterAPauseThatTimedOut(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, m *member) {
+		m.slow.Store(int64(time.Hour))
+		building := prepared(start(t, s.entry("users"), "b"))
+		promoting := in(building, catalog.Promoting)
+		promoting.Building.Pause = "token"
+		s.put(promoting)
+		<-time.After(5 * time.Second)
+		s.calls()
+		s.put(in(promoting, catalog.Verifying))
+		<-time.After(3 * time.Second)
+		if calls := s.calls(); !strings.Contains(calls, "one continues users") {
+			t.Errorf("the engine got %q", calls)
+		}
+	})
+}
+
 // If an operator cancelled the build of a pod's definition, the pod serves the live one
 // and logs that once. The catalog does not change.
 func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {

@@ -91,7 +91,7 @@ func (l *pauseLock) notify() {
 }
 
 // pause takes the lock exclusively: later tracks wait, and it returns when no track holds
-// the lock. If ctx ends first, the tracks continue.
+// the lock.
 func (l *pauseLock) pause(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -104,7 +104,6 @@ func (l *pauseLock) pause(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			l.resume()
 			return context.Cause(ctx)
 		}
 	}
@@ -133,7 +132,7 @@ func (e *Engine) enter(ctx context.Context, t *Target) (release func(), err erro
 
 // Pause stops the loads and writes of all generations of a projection, and returns when
 // none is running. Other projections continue. Units that wait longer than a second for the
-// projection end with [ErrPaused]. If ctx ends first, the projection is not paused, and the
+// projection end with [ErrPaused]. If ctx ends first, the projection stays paused, and the
 // error is the cause of ctx. [Engine.Continue] ends the pause.
 func (e *Engine) Pause(ctx context.Context, projection string) error {
 	if err := e.pauseLocks.of(projection).pause(ctx); err != nil {
