@@ -38,5 +38,9 @@ func (p *Projector) scheduler(h *upkeep) *history.Scheduler {
 			}
 			return live
 		},
+		Replaceable: func(projection string) bool {
+			e := h.follower.Projections()[projection]
+			return e != nil && e.Replaceable()
+		},
 	})
 }

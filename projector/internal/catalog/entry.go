@@ -238,6 +238,12 @@ func (e *Entry) Seen(hash string) bool {
 		slices.ContainsFunc(e.History, func(r Record) bool { return r.Hash == hash })
 }
 
+// Replaceable reports whether the generation that is being built can replace the live one at any
+// time: every event is folded into both.
+func (e *Entry) Replaceable() bool {
+	return e.Live != nil && e.Building != nil && e.Building.Ongoing() && e.Building.State != Building
+}
+
 // HasGivenUp reports whether an operator has cancelled the build of a definition, so that
 // pods that declare it follow the live generation.
 func (e *Entry) HasGivenUp(hash string) bool {

@@ -288,6 +288,8 @@ func (p *pass) record(ctx context.Context, f *Finding, part *part, repair func()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, errSucceeded) && p.job.Kind == job.Reconcile:
+			return errReplaceable
 		case err == nil:
 			f.Repaired = true
 			if p.job.Kind == job.Reconcile {

@@ -38,6 +38,9 @@ type SchedulerOptions struct {
 	Jobs *job.Store
 	// Live returns the live generation of each projection of the pipeline, by name.
 	Live func() map[string]int64
+	// Replaceable reports whether a generation that is being built can replace the live one of a
+	// projection at any time. No sweep begins meanwhile, because it would heal nothing.
+	Replaceable func(projection string) bool
 	// Interval is the time between the end of a sweep and the beginning of the next one.
 	Interval time.Duration
 	// Content makes new sweeps compare and repair the content of the read models, and not only
@@ -105,7 +108,7 @@ func (s *Scheduler) beat(ctx context.Context) error {
 		if last.DoneGeneration == live[name] {
 			s.through.WithLabelValues(name).Set(float64(last.Done.UnixMilli()) / 1000)
 		}
-		if !s.due(last, live[name]) {
+		if !s.due(last, live[name]) || s.options.Replaceable(name) {
 			continue
 		}
 		if err := s.start(ctx, name, live[name], last); err != nil {

@@ -22,6 +22,7 @@ type schedule struct {
 	jobs       *job.Store
 	stored     *mongotest.Collection
 	live       map[string]int64
+	held       bool
 	registry   *prometheus.Registry
 	schedulers []*history.Scheduler
 }
@@ -33,7 +34,7 @@ func newSchedule(t *testing.T) *schedule {
 	s.jobs = job.Open(s.stored, db.Collection(job.RangesCollectionName), job.Options{})
 	for i, registerer := range []prometheus.Registerer{s.registry, nil} {
 		s.schedulers = append(s.schedulers, history.NewScheduler(history.SchedulerOptions{
-			Jobs: s.jobs, Live: func() map[string]int64 { return s.live }, Interval: time.Hour, Pod: fmt.Sprint(i), Registerer: registerer, Logger: zerolog.Nop(),
+			Jobs: s.jobs, Live: func() map[string]int64 { return s.live }, Replaceable: func(string) bool { return s.held }, Interval: time.Hour, Pod: fmt.Sprint(i), Registerer: registerer, Logger: zerolog.Nop(),
 		}))
 	}
 	return s
@@ -158,6 +159,11 @@ func TestSweepOfANewGenerationEndsTheOlderOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.held = true
+	if early := s.beat(); len(early) != 1 {
+		t.Errorf("a sweep has begun that would heal nothing: %v", early)
+	}
+	s.held = false
 	old := s.beat()
 	s.live = map[string]int64{"visits": 2}
 	s.beat()
@@ -180,7 +186,7 @@ func TestSweepKeepsItsForm(t *testing.T) {
 	t.Parallel()
 	for _, content := range []bool{false, true} {
 		jobs := job.NewStore(history.Server.Database(t), job.Options{})
-		scheduler := history.NewScheduler(history.SchedulerOptions{Jobs: jobs, Live: func() map[string]int64 { return map[string]int64{"p": 1} }, Interval: time.Hour, Content: content})
+		scheduler := history.NewScheduler(history.SchedulerOptions{Jobs: jobs, Live: func() map[string]int64 { return map[string]int64{"p": 1} }, Replaceable: func(string) bool { return false }, Interval: time.Hour, Content: content})
 		if err := scheduler.Beat(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,8 @@ const (
 )
 
 // errReplaceable fails a sweep: nothing is proven of the read models that it has left alone. The
-// scheduler begins another one.
-var errReplaceable = errors.New("read models are behind, and are not healed because a generation that is being built can replace them at any time")
+// scheduler begins another one after the build.
+var errReplaceable = errors.New("read models may be behind, and are not healed because a generation that is being built can replace them at any time")
 
 // sweep compares the head of every aggregate of the span with its watermark, and folds
 // aggregates that are behind. It returns nil when every aggregate has the events that were
@@ -179,8 +179,8 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 }
 
 // heal folds the candidates of a page that are still behind, and removes the foreign documents
-// that are left after that. It fails with errReplaceable if another generation can replace this
-// one.
+// that are left after that. If another generation can replace this one, it fails with errReplaceable
+// instead.
 func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 	if s.grace > 0 {
 		if err := s.loadWatermarks(ctx, page.behind); err != nil {
@@ -188,7 +188,10 @@ func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 		}
 	}
 	if s.succeeded() {
-		return errReplaceable
+		if slices.ContainsFunc(page.behind, func(h *folded) bool { return h.watermark < h.last || h.foreign != nil }) {
+			return errReplaceable
+		}
+		return nil
 	}
 	// Another generation can have been promoted meanwhile. A document that it lacks would be
 	// created from the old definition: no guard prevents that.

@@ -160,15 +160,13 @@ func (d *definitions) current(ctx context.Context, name string, number int64) er
 	return nil
 }
 
-// succeeded reports whether a generation that is being built can replace a live one at any time:
-// every event is folded into both.
+// succeeded reports whether a generation that is being built can replace a live one at any time.
 func (d *definitions) succeeded(ctx context.Context, name string, live int64) (bool, error) {
 	e, err := d.entry(ctx, name)
 	if err != nil || e == nil || e.Live == nil || e.Live.Generation != live {
 		return false, err
 	}
-	b := e.Building
-	return b != nil && b.Ongoing() && b.State != catalog.Building, nil
+	return e.Replaceable(), nil
 }
 
 // VerificationOptions are the options of the workers of a pod that concern verifications. The pod
