@@ -104,11 +104,11 @@ func (p *Projector) newHistory(s *config.Stores, pod string, registry *catalog.R
 // startHistory registers this process and sets the engine's targets. It retries after
 // transient errors.
 func (p *Projector) startHistory(ctx context.Context, s *config.Stores, h *upkeep) error {
-	const what = "make the indexes and compare the projections with the catalog"
+	const what = "compare the projections with the catalog"
 	defer p.startup.begin(what, p.logger)()
 	for {
 		attempt, cancel := context.WithCancel(ctx)
-		err := p.index(attempt, s, h)
+		err := errors.Join(job.Prepare(attempt, s.State), h.findings.Prepare(attempt))
 		if err == nil {
 			err = h.follower.Start(attempt)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/operate"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -31,22 +30,20 @@ func (p *Projector) prepare(ctx context.Context, s *config.Stores) error {
 	if err := p.own(ctx, s); err != nil {
 		return err
 	}
-	return p.repeat(ctx, "make the collections of the read models", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
+	err := p.repeat(ctx, "make the collections of the read models", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
 		if err := readmodel.Prepare(ctx, s.ReadModels, nil); err != nil {
 			return err
 		}
 		return readmodel.CheckLayout(ctx, s.ReadModels, operate.Collections(p.projections))
 	})
-}
-
-// index makes the indexes. That of a large collection can take hours, so nothing but ctx bounds it.
-func (p *Projector) index(ctx context.Context, s *config.Stores, h *upkeep) error {
-	if slices.ContainsFunc(p.projections, func(p *projection.Projection) bool { return p.View() != nil }) {
-		if err := readmodel.PrepareViews(ctx, s.ReadModels); err != nil {
-			return err
-		}
+	// The index of a large collection can take hours, so that no attempt bounds it.
+	if err == nil && slices.ContainsFunc(p.projections, func(p *projection.Projection) bool { return p.View() != nil }) {
+		err = p.repeat(ctx, "make the index of the views", p.config.MongoDB.ReadModels(), func(context.Context) error { return readmodel.PrepareViews(ctx, s.ReadModels) })
 	}
-	return errors.Join(park.Prepare(ctx, park.In(s.State)), job.Prepare(ctx, s.State), h.findings.Prepare(ctx))
+	if err != nil {
+		return err
+	}
+	return p.repeat(ctx, "make the indexes of the parking list", p.config.MongoDB.State(), func(context.Context) error { return park.Prepare(ctx, park.In(s.State)) })
 }
 
 // await waits until it reaches the stores and can read the event store. It fails if one of

@@ -26,7 +26,7 @@ const slowStep = 3 * time.Second
 func (s *startup) begin(step string, logger zerolog.Logger) (end func()) {
 	s.retry(step, nil)
 	slow := time.AfterFunc(slowStep, func() {
-		logger.Info().Str("waitsTo", step).Msg("store has not answered yet; a change of collections waits for open transactions, for up to a minute")
+		logger.Info().Str("waitsTo", step).Msg("store has not answered yet; a change of collections waits for open transactions, for up to a minute, and an index of a large collection takes long")
 	})
 	return func() { slow.Stop() }
 }
