@@ -46,7 +46,7 @@ func deadLettersAreListedAndDiscarded(t *testing.T) {
 		}
 		return found
 	}
-	run(1, "no projector has run on event store ", "status")
+	run(1, "no projection of event store ", "status")
 	s.start(1, 1)
 	s.insert(counted("right", 1, one), counted("wrong", 1, bson.D{}))
 	s.await("a read model, and a parked aggregate", func() bool { return s.parked() == 1 && s.count("right") == "n=1 after event 1" })

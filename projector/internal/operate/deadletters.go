@@ -90,7 +90,7 @@ func (e *Environment) withDeadLetters(ctx context.Context, do func(q deadletter.
 // closeTimeout bounds closing the connection to the dead-letter queue.
 const closeTimeout = 2 * time.Second
 
-// peekTimeout bounds reading the queue, and removing from it.
+// peekTimeout bounds reading the queue.
 const peekTimeout = time.Minute
 
 // errNoDeadLetterMatches is returned if the queue has messages, but the flags choose none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -172,8 +173,9 @@ func (e *Environment) compareWithCatalog(ctx context.Context, s *stored, after [
 	other := func(entry *catalog.Entry) bool {
 		return e.Config.ServiceBus.Subscription != "" && entry.Pipeline != e.Config.Pipeline().String()
 	}
-	maps.DeleteFunc(live, func(_ string, entry *catalog.Entry) bool {
-		return entry.Live == nil || entry.RetiredAt != nil || entry.Live.InCode || other(entry)
+	maps.DeleteFunc(live, func(name string, entry *catalog.Entry) bool {
+		declared := slices.ContainsFunc(after, func(p *projection.Projection) bool { return p.Name() == name })
+		return entry.Live == nil || entry.RetiredAt != nil || !declared && (entry.Live.InCode || other(entry))
 	})
 	lives, err := e.liveFoldables(live, nil)
 	if err != nil {

@@ -24,7 +24,8 @@ func (s *stored) checkReadModels(ctx context.Context, e *catalog.Entry) error {
 	if err := s.checkFields(ctx, e.Pipeline); err != nil {
 		return err
 	}
-	owner, err := s.ownerOf(ctx, ownedReadModel, e.Live.Collection)
+	collection := namedBy(e)
+	owner, err := s.ownerOf(ctx, ownedReadModel, collection)
 	if err != nil {
 		return err
 	}
@@ -32,7 +33,19 @@ func (s *stored) checkReadModels(ctx context.Context, e *catalog.Entry) error {
 		return nil
 	}
 	return fmt.Errorf("%w: projection %s of the pipeline %s has its read models in collection %s, which %s owns in database %s: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
-		errOtherReadModels, e.Name, e.Pipeline, e.Live.Collection, cmp.Or(owner, "no pipeline"), s.ReadModels.Name())
+		errOtherReadModels, e.Name, e.Pipeline, collection, cmp.Or(owner, "no pipeline"), s.ReadModels.Name())
+}
+
+// namedBy gives the collection of the live generation or, before there is one, of that which is
+// being built; empty without data.
+func namedBy(e *catalog.Entry) string {
+	switch {
+	case e.Live != nil:
+		return e.Live.Collection
+	case e.Building != nil:
+		return e.Building.Collection
+	}
+	return ""
 }
 
 // errOtherReadModels says that the configured database is not that of the read models.

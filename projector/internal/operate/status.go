@@ -302,7 +302,7 @@ func (e *Environment) countDeadLetters(ctx context.Context) (map[string]int, err
 // status prints the status on one screen.
 func (p printer) status(view statusView, now time.Time) {
 	if len(view.Pipelines) == 0 {
-		p.line(0, "no projector has run on event store %s yet, as far as database %s (PENSTOCK_STATE_DATABASE) shows", view.EventStore, view.StateDatabase)
+		p.line(0, "no projection of event store %s is in use, as far as database %s (PENSTOCK_STATE_DATABASE) shows", view.EventStore, view.StateDatabase)
 	}
 	for _, pipeline := range view.Pipelines {
 		p.pipeline(pipeline, now)

@@ -36,7 +36,7 @@ func TestStatusNamesADatabaseWithoutProjectors(t *testing.T) {
 	if err := new(statusCommand).runOn(t.Context(), e, s); !errors.Is(err, cli.ErrFindings) {
 		t.Errorf("the status ended with %v", err)
 	}
-	want := "no projector has run on event store shop.events yet, as far as database " + s.State.Name() + " (PENSTOCK_STATE_DATABASE) shows\n"
+	want := "no projection of event store shop.events is in use, as far as database " + s.State.Name() + " (PENSTOCK_STATE_DATABASE) shows\n"
 	if out.String() != want {
 		t.Errorf("the status is\n%s, want\n%s", out, want)
 	}
