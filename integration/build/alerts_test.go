@@ -85,7 +85,12 @@ penstock_publisher_stream_caught_up{pod="publisher-0"} 0x240`, ""},
 	{"the stream catches up", `
 penstock_publisher_stream_lag_seconds{pod="publisher-0"} 90000-60x240
 penstock_publisher_stream_caught_up{pod="publisher-0"} 0x240`, ""},
+	{"the stream catches up beside a standby", `
+penstock_publisher_stream_lag_seconds{pod="publisher-0"} 90000-60x240
+penstock_publisher_stream_lag_seconds{pod="publisher-1"} 0x240
+penstock_publisher_stream_caught_up{pod="publisher-0"} 0x240`, ""},
 	{"the stream does not catch up", `
+penstock_publisher_stream_lag_seconds{pod="publisher-1"} 0x240
 penstock_publisher_stream_lag_seconds{pod="publisher-0"} 100+60x240
 penstock_publisher_stream_caught_up{pod="publisher-0"} 0x240`, "PenstockPublisherCatchUpStalled"},
 	{"the event store is scanned", `

@@ -57,7 +57,7 @@ cluster: {{ . | quote }}
     summary: An idle shard delays the change stream.
     description: {{ `A shard without writes delays the change stream by {{ $value | humanizeDuration }}.` | quote }}
 - alert: PenstockPublisherCatchUpStalled
-  expr: max(delta(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }[15m])) >= 0 and on() max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > 0 and on() max(penstock_publisher_leader{ {{- $pods -}} }) == 1 and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 0 and on() max(penstock_publisher_source_missing{ {{- $pods -}} }) == 0 and on() sum(rate(penstock_publisher_events_scanned_total{ {{- $pods -}} }[15m])) == 0
+  expr: min(delta(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }[15m])) >= 0 and on() max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > 0 and on() max(penstock_publisher_leader{ {{- $pods -}} }) == 1 and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 0 and on() max(penstock_publisher_source_missing{ {{- $pods -}} }) == 0 and on() sum(rate(penstock_publisher_events_scanned_total{ {{- $pods -}} }[15m])) == 0
   for: 30m
   labels: {severity: critical}
   annotations:

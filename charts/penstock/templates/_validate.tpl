@@ -227,7 +227,7 @@ projector.projections has neither files nor existingConfigMap: give the YAML of 
 projector.projections.files has only tests, whose names end in _test: add a file of projections
 {{ end }}
 {{- $autoscaling := .Values.projector.autoscaling }}
-{{- if and $projections.awaitLive.enabled (lt (int64 (ternary $autoscaling.minReplicas .Values.projector.replicas (eq $autoscaling.mode "keda"))) 1) }}
+{{- if and $projections.awaitLive.enabled (lt (int64 (ternary .Values.projector.replicas $autoscaling.minReplicas (eq $autoscaling.mode "none"))) 1) }}
 projector.projections.awaitLive.enabled is true, and no projector may run: use at least 1 replica, or set it to false
 {{ end }}
 {{- $size := 0 }}
