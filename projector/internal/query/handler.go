@@ -78,7 +78,7 @@ func NewHandler(p *Poller, firstEvent int64, registerer prometheus.Registerer) h
 	h := &Handler{
 		poller: p, firstEvent: firstEvent, heads: make(chan struct{}, maxHeads),
 		requests: obs.CounterVec(registerer, "penstock_projector_applied_requests_total",
-			"Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
+			"Requests to /applied, which ask whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process starts or stops).",
 			"result", string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable),
 	}
 	obs.GaugeFunc(registerer, "penstock_projector_applied_waiting_pairs",
