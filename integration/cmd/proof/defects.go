@@ -132,7 +132,7 @@ var defects = []defect{
 	},
 	{
 		what: "A pod whose pause for a promotion timed out wrote nothing of that projection until a restart, if the promotion was then given up.",
-		by:   "a second reading", commit: "adcd22bb", name: "projector/internal/engine TestPauseWaitsForRunningWrites",
+		by:   "a second reading", commit: "fd9d2206", name: "projector/internal/catalog TestFollowerContinuesAfterAPauseThatTimedOut",
 	},
 	{
 		what: "A sweep that left read models behind, because a build could replace them, counted as proof that all events are in them.",
