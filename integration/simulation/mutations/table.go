@@ -442,7 +442,7 @@ var Table = []Mutation{
 	{
 		Name:  "nothing reconciles read models with the event store",
 		File:  "projector/internal/history/schedule.go",
-		Old:   "if !s.due(last, live[name]) {",
+		Old:   "if !s.due(last, live[name]) || s.options.Replaceable(name) {",
 		New:   "if !s.due(last, live[name]) || true {",
 		Found: 20,
 	},
