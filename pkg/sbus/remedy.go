@@ -3,8 +3,8 @@ package sbus
 import "strings"
 
 // Remedy says what to do about the refusals whose usual remedies mislead: those of an expired
-// token, a disabled entity, a full one, and a busy namespace. It is empty for other errors. The SDK has the
-// conditions only in the text of some errors, so Remedy looks at the text.
+// token, a disabled entity, a quota that is used up, and a busy namespace. It is empty for other
+// errors. The SDK has the conditions only in the text of some errors, so Remedy looks at the text.
 func Remedy(err error, entity string) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "ExpiredToken"):

@@ -407,6 +407,9 @@ func TestRepairParksWhatItTakesBack(t *testing.T) {
 func TestRepairEndsWithItsGeneration(t *testing.T) {
 	t.Parallel()
 	errGone := errors.New("no generation 2 any more")
+	promotable := func(w *Workers) {
+		w.Succeeded = func(context.Context, string, int64) (bool, error) { return true, nil }
+	}
 	for name, test := range map[string]struct {
 		set  func(w *Workers)
 		want string
@@ -421,10 +424,9 @@ func TestRepairEndsWithItsGeneration(t *testing.T) {
 				return target(ctx, projection, generation)
 			}
 		}, errGone.Error()},
-		"can be promoted": {func(w *Workers) {
-			w.Succeeded = func(context.Context, string, int64) (bool, error) { return true, nil }
-		}, "after its promotion"},
-		"found after": {func(w *Workers) { w.Current = func(context.Context, string, int64) error { return errGone } }, "no finding"},
+		"can be promoted":            {promotable, "after its promotion"},
+		"can be promoted in a sweep": {promotable, "no finding"},
+		"found after":                {func(w *Workers) { w.Current = func(context.Context, string, int64) error { return errGone } }, "no finding"},
 	} {
 		w := newYAML(t, keepingYAML, typed("a", "Set")...)
 		w.remove(t, "orders.generation-2", one("_id", "a"))
@@ -432,9 +434,12 @@ func TestRepairEndsWithItsGeneration(t *testing.T) {
 		test.set(workers)
 		params := Params{Aggregate: "a", Repair: true, GraceMillis: 1000}
 		if test.want == "no finding" {
-			j := job.Job{ID: "j", Kind: job.Verify, Projection: "orders", Generation: 2, Params: testkit.Raw(params)}
+			j, want := job.Job{ID: "j", Kind: job.Verify, Projection: "orders", Generation: 2, Params: testkit.Raw(params)}, errGone
+			if strings.HasSuffix(name, "sweep") {
+				j.Kind, want = job.Reconcile, errReplaceable
+			}
 			err := workers.Work(t.Context(), j, job.Range{Part: testkit.Raw(span{Direction: single})}, &saver{saves: -1})
-			if found, _ := NewFindingStore(w.database).List(t.Context(), "j", 10); !errors.Is(err, errGone) || len(found) > 0 {
+			if found, _ := NewFindingStore(w.database).List(t.Context(), "j", 10); !errors.Is(err, want) || len(found) > 0 {
 				t.Errorf("%s: error %v, found %+v", name, err, found)
 			}
 		} else if found, _ := w.verify(t, workers, params); found["a"].Kind != Missing || !strings.Contains(found["a"].RepairError, test.want) || found["a"].Repaired != (test.want == "") {
