@@ -220,6 +220,18 @@ type Entry struct {
 	Unreadable error `bson:"-"`
 }
 
+// Definition returns the definition that readers see or, before there is a live generation, that
+// which is being built; zero for none.
+func (e *Entry) Definition() Definition {
+	switch {
+	case e.Live != nil:
+		return e.Live.Definition
+	case e.Building != nil:
+		return e.Building.Definition
+	}
+	return Definition{}
+}
+
 // Wanted returns the hash of the building definition, or else of the live one; empty for
 // none.
 func (e *Entry) Wanted() string {

@@ -230,8 +230,11 @@ func TestDiffLeavesOutWhatNoFileOfTheReleaseDeclares(t *testing.T) {
 	e, s, _ := emptyState(t)
 	e.Config.ServiceBus.Subscription = "projector"
 	own := e.Config.Pipeline().String()
+	declared := func(name string) *projection.Projection {
+		return projectiontest.All(t, "projections: [{name: "+name+", collection: c, on: {E: {set: {a: \"1\"}}}}]")[0]
+	}
 	for name, pipeline := range map[string]string{"removed": own, "code": own, "others": "other" + own} {
-		entry := catalog.Create(pipeline, catalog.Declared{Name: name, Definition: catalog.Declare(projectiontest.All(t, "projections: [{name: p, collection: c, on: {E: {set: {a: \"1\"}}}}]")[0])[0].Definition}, catalog.Author{})
+		entry := catalog.Create(pipeline, catalog.Declare(declared(name))[0], catalog.Author{})
 		entry.Live.InCode = name == "code"
 		if _, err := s.catalog.Write(t.Context(), nil, entry); err != nil {
 			t.Fatal(err)
@@ -240,6 +243,10 @@ func TestDiffLeavesOutWhatNoFileOfTheReleaseDeclares(t *testing.T) {
 	found, err := e.compareWithCatalog(t.Context(), s, nil)
 	if err != nil || len(found) != 1 || found[0].Kind != removedKind {
 		t.Errorf("%+v, %v", found, err)
+	}
+	found, err = e.compareWithCatalog(t.Context(), s, []*projection.Projection{declared("others")})
+	if err != nil || len(found) != 2 || found[0].differs() || found[1].Kind != removedKind {
+		t.Errorf("declared: %+v, %v", found, err)
 	}
 }
 

@@ -109,7 +109,7 @@ func (c *eraseCommand) erase(ctx context.Context, e *Environment, s *stored, q d
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
-		if namedBy(mine[name]) == "" {
+		if mine[name].Definition().Collection == "" {
 			continue
 		}
 		err := s.checkReadModels(ctx, mine[name])

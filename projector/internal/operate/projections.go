@@ -42,6 +42,8 @@ type projectionView struct {
 	Left      []string         `json:"leftBehind,omitempty"`
 	History   []catalog.Record `json:"history,omitempty"`
 	Pods      []podView        `json:"pods,omitempty"`
+	// collection is the one that readers use, or will use.
+	collection string
 }
 
 type liveView struct {
@@ -84,7 +86,7 @@ type podView struct {
 // viewProjection makes the view of an entry. With full, it includes the definitions and the
 // history.
 func viewProjection(e *catalog.Entry, full bool) projectionView {
-	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt, GivenUp: e.GivenUp}
+	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: e.Status(), RetiredAt: e.RetiredAt, GivenUp: e.GivenUp, collection: e.Definition().Collection}
 	v.ViewOf = viewOf(e)
 	if l := e.Live; l != nil {
 		v.Live = &liveView{Generation: l.Generation, Hash: l.Hash, Collection: l.Collection, Since: l.Since}
@@ -118,15 +120,8 @@ func viewProjection(e *catalog.Entry, full bool) projectionView {
 // viewOf returns the aggregate types of a view: of its live definition, or of the one that is
 // being built.
 func viewOf(e *catalog.Entry) (types []string) {
-	text := ""
-	switch {
-	case e.Live != nil:
-		text = e.Live.Text
-	case e.Building != nil:
-		text = e.Building.Text
-	}
 	// A definition of a later version that cannot be read is shown as it is.
-	if scope, err := projection.ScopeOf(text); err == nil && scope.View {
+	if scope, err := projection.ScopeOf(e.Definition().Text); err == nil && scope.View {
 		for _, from := range scope.Sources {
 			types = append(types, from.AggregateType)
 		}
@@ -168,23 +163,12 @@ func (c *projectionsListCommand) runOn(ctx context.Context, e *Environment, s *s
 			{Name: "state", Text: p.State},
 			{Name: "live", Text: live},
 			{Name: "building", Text: building},
-			{Name: "collection", Text: collectionOf(p)},
+			{Name: "collection", Text: p.collection},
 			{Name: "view of", Text: strings.Join(p.ViewOf, ", ")},
 			{Name: "left behind", Text: strings.Join(p.Left, ", ")},
 			{Name: "reason", Text: reasonOf(p)},
 		}
 	})
-}
-
-// collectionOf returns the collection that readers use, or will use.
-func collectionOf(p projectionView) string {
-	switch {
-	case p.Live != nil:
-		return p.Live.Collection
-	case p.Building != nil:
-		return p.Building.Collection
-	}
-	return ""
 }
 
 // reasonOf returns why a declared definition is not live.

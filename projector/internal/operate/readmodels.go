@@ -16,15 +16,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// checkReadModels fails if the projectors read the events by other names, or if the read model
-// of a live generation is not in the configured database. A verification would report every read
+// checkReadModels fails if the projectors read the events by other names, or if the read models
+// of a projection that has data are not in the configured database. A verification would report every read
 // model as missing, and a repair would write all of them into the wrong database. A projector
 // records the owner of a collection there before it writes the catalog.
 func (s *stored) checkReadModels(ctx context.Context, e *catalog.Entry) error {
 	if err := s.checkFields(ctx, e.Pipeline); err != nil {
 		return err
 	}
-	collection := namedBy(e)
+	collection := e.Definition().Collection
 	owner, err := s.ownerOf(ctx, ownedReadModel, collection)
 	if err != nil {
 		return err
@@ -34,18 +34,6 @@ func (s *stored) checkReadModels(ctx context.Context, e *catalog.Entry) error {
 	}
 	return fmt.Errorf("%w: projection %s of the pipeline %s has its read models in collection %s, which %s owns in database %s: set PENSTOCK_READMODELS_DATABASE to the database of the projectors",
 		errOtherReadModels, e.Name, e.Pipeline, collection, cmp.Or(owner, "no pipeline"), s.ReadModels.Name())
-}
-
-// namedBy gives the collection of the live generation or, before there is one, of that which is
-// being built; empty without data.
-func namedBy(e *catalog.Entry) string {
-	switch {
-	case e.Live != nil:
-		return e.Live.Collection
-	case e.Building != nil:
-		return e.Building.Collection
-	}
-	return ""
 }
 
 // errOtherReadModels says that the configured database is not that of the read models.
