@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/virtual"
 	"github.com/penstock-cdc/penstock/integration/workload"
@@ -171,14 +172,7 @@ func crashed(err error) bool {
 }
 
 // tail returns the end of a log.
-func tail(path string) string {
-	log, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(string(log), "\n")
-	return strings.Join(lines[max(0, len(lines)-40):], "\n")
-}
+func tail(path string) string { return proc.Tail(path, 40) }
 
 // start starts publishers and projectors and waits until they are ready.
 func (s *scenario) start(publishers, projectors int) {

@@ -167,10 +167,7 @@ func (n *Node) Report() string {
 		if !process.Running() {
 			state = fmt.Sprintf("has ended: %v", process.Err())
 		}
-		// What cannot be read is missing from the report.
-		text, _ := os.ReadFile(process.Log)
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		fmt.Fprintf(&report, "%s %s\n%s\n", process.Name, state, strings.Join(lines[max(0, len(lines)-logged):], "\n"))
+		fmt.Fprintf(&report, "%s %s\n%s\n", process.Name, state, proc.Tail(process.Log, logged))
 	}
 	return report.String()
 }

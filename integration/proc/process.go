@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -63,6 +64,16 @@ func Start(spec Spec) (*Process, error) {
 		close(p.exited)
 	}()
 	return p, nil
+}
+
+// Tail returns the last lines of a log, or why it cannot be read.
+func Tail(log string, lines int) string {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
 // Exited is closed when the process has ended.
