@@ -12,9 +12,9 @@ func Remedy(err error, entity string) string {
 	case strings.Contains(text, "com.microsoft:entity-disabled"):
 		return entity + " is disabled: set its status to Active"
 	case strings.Contains(text, "amqp:resource-limit-exceeded"):
-		return "A quota is used up: look for a subscription that nobody receives from, or for too many connections"
+		return "Service Bus says that a quota is used up: look for a subscription that nobody receives from, or for too many connections"
 	case strings.Contains(text, "com.microsoft:server-busy"):
-		return "The namespace is throttled: if it stays so, give it more messaging units"
+		return "Service Bus throttles the namespace: if it continues, give it more messaging units"
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func (p *Projector) prepare(ctx context.Context, s *config.Stores) error {
 		}
 		return readmodel.CheckLayout(ctx, s.ReadModels, operate.Collections(p.projections))
 	})
-	// The index of a large collection can take hours, so that no attempt bounds it.
+	// The index of a large collection can take hours, so these requests are not bound by the attempt.
 	if err == nil && slices.ContainsFunc(p.projections, func(p *projection.Projection) bool { return p.View() != nil }) {
 		err = p.repeat(ctx, "make the index of the views", p.config.MongoDB.ReadModels(), func(context.Context) error { return readmodel.PrepareViews(ctx, s.ReadModels) })
 	}

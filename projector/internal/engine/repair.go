@@ -87,8 +87,7 @@ func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 
 // fillGap reads the events between the unit's watermark and its next event, and reports
 // whether the unit can go on. For a unit that may be deferred, it reads only if one page
-// completes the unit. A building generation has no gap: the topic delivered the missing events
-// before it existed.
+// completes the unit.
 func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	from, to := u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1
 	tooMany := to-from >= repairPage || len(read.pages) >= maxDeferringReads
@@ -115,6 +114,7 @@ func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	default:
 		return false
 	}
+	// The topic delivered what a building generation lacks before that generation existed.
 	if !u.target.Building {
 		b.metrics.gaps.WithLabelValues(result).Inc()
 	}
