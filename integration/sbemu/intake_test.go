@@ -62,12 +62,12 @@ func TestRecordIsBounded(t *testing.T) {
 		accepted, err := e.Accepted("events")
 		must(t, err)
 
-		var got []int64
+		var got []string
 		for _, a := range accepted {
-			got = append(got, a.Epoch)
+			got = append(got, fmt.Sprintf("%d %s", a.Epoch, a.Body))
 		}
 
-		equal(t, "epochs", fmt.Sprint(got), "[42 43 44]")
+		equal(t, "epochs and bodies", strings.Join(got, ", "), "42 2, 43 3, 44 4")
 	})
 }
 

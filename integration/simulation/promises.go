@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -46,6 +48,7 @@ type promise struct {
 // promises are checked after each history.
 var promises = []promise{
 	{"G1, G2, G7: every event reaches the topic, also if the oplog is lost, and first occurrences in order", checkTopic},
+	{"G1: a message has the event as it is stored", checkMessages},
 	{"G1: the checkpoint is never ahead of the topic", checkCheckpoint},
 	{"G3, G8: read models equal the fold of the event store", checkReadModels},
 	{"G4: at most one instance leads", func(_ context.Context, o *outcome) ([]string, error) {
@@ -174,6 +177,53 @@ func checkTopic(_ context.Context, o *outcome) ([]string, error) {
 		id := c.messageID()
 		if (c.late || o.world.refused[id]) && !o.world.skipped(c) && !o.world.isErased(c.aggregate) && !o.world.isArchived(c) && !slices.ContainsFunc(messages, func(m sbemu.Accepted) bool { return m.MessageID == id }) {
 			findings = append(findings, id+" was stored late, or refused at first, and is not published")
+		}
+	}
+	return findings, nil
+}
+
+// checkMessages compares the bodies of the messages with the events. The message of an event that was
+// corrected may have either version; what an erasure masks is not compared.
+func checkMessages(_ context.Context, o *outcome) ([]string, error) {
+	messages, err := o.world.bus.Accepted(o.world.topic())
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[string]bson.Raw)
+	for _, raw := range o.world.mongo.Documents(eventsDatabase, o.world.named("events")) {
+		c := commit{aggregate: text(raw, "aggregateId"), event: number(raw, "eventId")}
+		if !slices.Contains(o.world.corrected[c.aggregate], c.event) {
+			stored[c.messageID()] = raw
+		}
+	}
+	var findings []string
+	for _, m := range messages {
+		event, ok := stored[m.MessageID]
+		if !ok {
+			continue
+		}
+		var want, sent bson.M
+		err := bson.Unmarshal(event, &want)
+		if bytes.HasPrefix(m.Body, []byte("{")) {
+			err = errors.Join(err, bson.UnmarshalExtJSON(m.Body, false, &sent))
+		} else {
+			err = errors.Join(err, bson.Unmarshal(m.Body, &sent))
+		}
+		if err != nil {
+			findings = append(findings, fmt.Sprintf("read the message of %s: %v", m.MessageID, err))
+			continue
+		}
+		for _, d := range []bson.M{want, sent} {
+			payload, _ := d["payload"].(bson.D)
+			if aggregate, _, _ := splitMessageID(m.MessageID); o.world.isErased(aggregate) {
+				d["payload"] = slices.DeleteFunc(payload, func(e bson.E) bool { return e.Key == "name" })
+			}
+			if text(event, "payload", "filler") != "" {
+				delete(d, "payload") // the message is a claim check
+			}
+		}
+		if !reflect.DeepEqual(verify.Plain(sent), verify.Plain(want)) {
+			findings = append(findings, fmt.Sprintf("the message of %s has %v, and the event is %v", m.MessageID, sent, want))
 		}
 	}
 	return findings, nil

@@ -20,6 +20,9 @@ type Accepted struct {
 	// Duplicate means that the message was acknowledged and dropped.
 	Duplicate  bool      `json:"duplicate"`
 	AcceptedAt time.Time `json:"acceptedAt"`
+
+	// Body is the message's data, which must not be changed; nil if it has other sections.
+	Body []byte `json:"-"`
 }
 
 // record keeps the last accepted messages, and counts all accepted messages.
@@ -46,7 +49,7 @@ func (r *record) add(m *message.Message, a Accepted) {
 		return
 	}
 
-	a.MessageID, a.SessionID = m.ID, m.SessionID
+	a.MessageID, a.SessionID, a.Body = m.ID, m.SessionID, m.Data()
 
 	if v, ok := m.ApplicationProperties().Get("epoch"); ok {
 		a.Epoch, _ = wire.Integer(v)

@@ -146,6 +146,16 @@ func (m *Message) Append(b []byte, s *Stamp) []byte {
 	return append(b, m.body...)
 }
 
+// Data returns the first data section without copying it; nil if the body has none.
+func (m *Message) Data() []byte {
+	d := wire.NewDecoder(m.body)
+	if len(m.body) == 0 || d.Descriptor() != wire.CodeData {
+		return nil
+	}
+
+	return d.Binary()
+}
+
 func (m *Message) appendHeader(b []byte, deliveryCount uint32) []byte {
 	b, at := wire.BeginList(wire.AppendDescriptor(b, wire.CodeHeader))
 	b = wire.AppendBool(b, m.durable)
