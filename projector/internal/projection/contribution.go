@@ -40,17 +40,20 @@ type contribution struct {
 // contributedTotal is what the parts of a source add to a total.
 type contributedTotal struct {
 	fold.Total
+	doing operation
 	// value is nil for a count, and by unless the total is by key. The part adds nothing if where
 	// is false, or if the value or the key is null or an empty optional.
 	value, where, by *expression
 }
 
 // The words of a contribution, as operations in errors.
-const (
-	opEach  operator = "each"
-	opKey   operator = "key"
-	opTotal operator = "total"
+var (
+	doingEach = operation{op: "each"}
+	doingKey  = operation{op: "key"}
 )
+
+// one is what a part adds to a count.
+var one = fold.IntegerValue(1)
 
 const (
 	// maxDocuments bounds the documents to which one part contributes.
@@ -90,7 +93,7 @@ func (c *contribution) elements(s *scope, d *document) ([]ref.Val, error) {
 	if c.each == nil {
 		return []ref.Val{nil}, nil
 	}
-	s.doing = &operation{op: opEach}
+	s.doing = &doingEach
 	v, ok, err := c.each.run(s, "")
 	if err != nil || !ok || v == types.NullValue {
 		return nil, err
@@ -109,7 +112,7 @@ func (c *contribution) elements(s *scope, d *document) ([]ref.Val, error) {
 // append appends the contribution of the scope's element, or of the part; false if it has no
 // key.
 func (c *contribution) append(dst []byte, n int, s *scope, d *document) ([]byte, bool, error) {
-	s.doing = &operation{op: opKey}
+	s.doing = &doingKey
 	v, ok, err := c.key.run(s, "")
 	if err != nil || !ok || v == types.NullValue {
 		return dst, false, err
@@ -215,11 +218,11 @@ func checkDocumentKey(key string) error {
 
 // of returns what the part adds to the total; absent if it adds nothing.
 func (t *contributedTotal) of(s *scope, d *document) (bson.RawValue, error) {
-	s.doing = &operation{op: opTotal, path: fieldPath{{name: t.Name}}}
+	s.doing = &t.doing
 	if holds, err := t.where.holds(s, "where", nil); err != nil || !holds {
 		return bson.RawValue{}, err
 	}
-	value := fold.IntegerValue(1)
+	value := one
 	if t.Kind != fold.TotalCount {
 		v, ok, err := t.value.run(s, "")
 		if err != nil || !ok || v == types.NullValue {

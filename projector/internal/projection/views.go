@@ -229,7 +229,10 @@ func (p place) totals(node *yaml.Node) (found []declaredTotal) {
 
 // total reads one total.
 func (p place) total(e yamlplace.Entry) (declaredTotal, bool) {
-	t := declaredTotal{contributedTotal: contributedTotal{Total: fold.Total{Name: e.Key}}, node: e.Node}
+	t := declaredTotal{node: e.Node, contributedTotal: contributedTotal{
+		Total: fold.Total{Name: e.Key},
+		doing: operation{op: "total", path: fieldPath{{name: e.Key}}},
+	}}
 	before := len(p.problems)
 	keys, ok := p.keys(e.Value, "a total", totalKeys)
 	if !ok {
