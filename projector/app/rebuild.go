@@ -83,8 +83,12 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 }
 
 // Inspect searches a collection for documents that a promotion would lose.
-func (d rebuildData) Inspect(ctx context.Context, collection string) (catalog.Inspected, error) {
-	found, err := readmodel.Inspect(ctx, d.readModels, collection, d.archived)
+func (d rebuildData) Inspect(ctx context.Context, collection string, archived bool) (catalog.Inspected, error) {
+	known := d.archived
+	if !archived {
+		known = nil
+	}
+	found, err := readmodel.Inspect(ctx, d.readModels, collection, known)
 	return catalog.Inspected{Unmanaged: found.Err(d.readModels, collection), Archived: found.Archived, Example: found.ExampleArchived}, err
 }
 

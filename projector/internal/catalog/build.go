@@ -295,13 +295,13 @@ func (s *step) gone(ctx context.Context) error {
 const (
 	// checkStep is how long one step waits for a check.
 	checkStep = 100 * time.Millisecond
-	// checkLasts is how long the result of a check holds.
+	// checkLasts is how long the result of a check holds after its end.
 	checkLasts = time.Minute
 )
 
 // check is the result of a check of what a promotion would destroy.
 type check struct {
-	begun time.Time
+	ended time.Time
 	found Inspected
 	err   error
 }
@@ -312,14 +312,16 @@ type check struct {
 // began. Both can take long, so they run beside the steps of other builds.
 func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
-	if s.checking == nil && (time.Since(s.checked.begun) >= checkLasts || s.allowed != b.Allowed.Archived) {
+	if s.checking == nil && (time.Since(s.checked.ended) >= checkLasts || s.allowed != b.Allowed.Archived) {
 		s.checking, s.allowed = make(chan check, 1), b.Allowed.Archived
-		ended, like, c := s.checking, s.like(), check{begun: time.Now()}
+		result, like := s.checking, s.like()
 		s.checks.Go(func() {
-			if c.found, c.err = s.Data.Inspect(ctx, b.Collection); c.err == nil && c.found.Unmanaged == nil {
+			var c check
+			if c.found, c.err = s.Data.Inspect(ctx, b.Collection, true); c.err == nil && c.found.Unmanaged == nil {
 				_, c.err = s.Collections.Prepare(ctx, b.Shadow, like)
 			}
-			ended <- c
+			c.ended = time.Now()
+			result <- c
 		})
 	}
 	if s.checking != nil {
@@ -333,7 +335,7 @@ func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 			s.checked = check{}
 			return true, err
 		}
-		if time.Since(s.checked.begun) >= checkLasts {
+		if time.Since(s.checked.ended) >= checkLasts {
 			return true, nil // The layout may have changed since.
 		}
 	}

@@ -73,8 +73,9 @@ type Data interface {
 	// Parked counts the parked aggregates of a generation, and describes one of them.
 	Parked(ctx context.Context, projection string, generation int64) (n int64, example string, err error)
 	// Inspect searches a collection for documents that a promotion would drop and the new
-	// generation does not have. That can take long.
-	Inspect(ctx context.Context, collection string) (Inspected, error)
+	// generation does not have. That can take long, and longer if it also looks for archived
+	// read models.
+	Inspect(ctx context.Context, collection string, archived bool) (Inspected, error)
 }
 
 // Inspected is the result of [Data.Inspect].

@@ -92,7 +92,7 @@ func (s *step) inspectAgain(ctx context.Context) (waits bool, err error) {
 	if at, err := s.Collections.Where(ctx, b.UUID); err != nil || at == b.Collection {
 		return false, err
 	}
-	found, err := s.Data.Inspect(ctx, b.Collection)
+	found, err := s.Data.Inspect(ctx, b.Collection, false)
 	if err != nil || found.Unmanaged == nil {
 		return false, err
 	}

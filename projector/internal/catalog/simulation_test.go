@@ -47,8 +47,9 @@ type simulation struct {
 	// event is that of another aggregate. archived are the events that the event store does
 	// not have any more, and restored those that were archived and that it has again.
 	settled, stored, archived, restored events
-	// unmanaged is what Inspect finds.
-	unmanaged error
+	// unmanaged is what Inspect finds, and inspection how long that takes.
+	unmanaged  error
+	inspection time.Duration
 	last      int
 	// parked is the number of parked aggregates.
 	parked int64
@@ -454,7 +455,8 @@ func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
 	return parked, "ada (expression)", err
 }
 
-func (a *actor) Inspect(context.Context, string) (found catalog.Inspected, err error) {
+func (a *actor) Inspect(context.Context, string, bool) (found catalog.Inspected, err error) {
+	time.Sleep(a.inspection)
 	if err := a.gate(); err != nil {
 		return found, err
 	}

@@ -221,6 +221,18 @@ func TestPromotionThatWasRefusedDeletesNoDocumentOfAnApplication(t *testing.T) {
 	})
 }
 
+// The collection of readers can have many millions of documents.
+func TestLongInspectionDoesNotPreventThePromotion(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.inspection = 2 * time.Minute
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Errorf("the generation is %+v", r.entry().Building)
+		}
+	})
+}
+
 func TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication(t *testing.T) {
 	t.Parallel()
 	inSimulation(t, func(r *run) {
