@@ -260,12 +260,12 @@ func (r *erasing) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	news := false
+	pipelines := make(map[string]bool)
 	for name, entry := range mine {
 		if entry.Erased {
 			continue
 		}
-		news = true
+		pipelines[entry.Pipeline] = true
 		_, err := projectionName{name}.changeEntry(ctx, r.s, func(e *catalog.Entry) (*catalog.Entry, error) {
 			changed := *e
 			changed.Erased = true
@@ -275,14 +275,20 @@ func (r *erasing) announce(ctx context.Context) error {
 			return fmt.Errorf("announce the erasure to the projectors of %s: %w", name, err)
 		}
 	}
-	if !news {
-		return nil
+	for pipeline := range pipelines {
+		// One whose registration has expired reads the catalog before it writes again.
+		if running, err := r.s.alive(ctx, pipeline); err != nil {
+			return err
+		} else if len(running) > 0 {
+			return poll.Wait(ctx, announced)
+		}
 	}
-	return poll.Wait(ctx, announced)
+	return nil
 }
 
-// announced is longer than the time between two looks of a projector at the catalog.
-const announced = 5 * time.Second
+// announced is longer than the time between two looks of a projector at the catalog, and the call of a
+// session that began before.
+const announced = 20 * time.Second
 
 // mask sets the fields of the events to null. Their ids, and with them the order, stay.
 func (r *erasing) mask(ctx context.Context) error {
