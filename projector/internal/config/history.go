@@ -12,7 +12,7 @@ import (
 type History struct {
 	RefoldRate       *int     `name:"refold-rate" env:"PENSTOCK_REFOLD_RATE" placeholder:"EVENTS" help:"Events per second that this process reads from the event store at most, in all jobs together that build, sweep or verify read models; 0 means no limit. Without it, the jobs of a projector have no limit: while live events flow, they yield to them at any rate. The command verify is a process of its own, and does not yield: without it, it reads at most 2,000."`
 	VerifySample     float64  `name:"verify-sample" env:"PENSTOCK_VERIFY_SAMPLE" default:"1" help:"Share of the read models, above 0 and at most 1, that are compared with the fold of their events before a new generation goes live. 1 compares all of them."`
-	Reconcile        Interval `name:"reconcile" env:"PENSTOCK_RECONCILE" default:"1h" placeholder:"DURATION|off" help:"How often all read models are compared with the event store, so that events which the broker lost, expired or dead-lettered are found and folded; off means never. One process at a time sees to it, and dead letters whose events have taken effect are removed. At least 10s."`
+	Reconcile        Interval `name:"reconcile" env:"PENSTOCK_RECONCILE" default:"1h" placeholder:"DURATION|off" help:"How often all read models are compared with the event store, so that events which the broker lost, expired or dead-lettered are found and folded; off means never. All projectors share the work. At least 10s."`
 	ReconcileContent bool     `name:"reconcile-content" env:"PENSTOCK_RECONCILE_CONTENT" help:"Compare the content of the read models with the fold of their events too, and correct it, instead of the last event id alone. Each time, all events are read once for each projection, at the refold rate."`
 }
 
