@@ -56,6 +56,9 @@ func (w *World) hide(ctx context.Context, f Fault) {
 	}
 	collection := w.stores.client.Database(modelsDatabase).Collection(w.live("ledger"))
 	w.stores.FailDocuments(mongoemu.DocumentFault{Collection: collection.Name(), IDs: []string{hidden}, Code: 6, Reads: true})
+	w.mu.Lock()
+	w.removed = removed
+	w.mu.Unlock()
 	_, _ = collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: removed}})
 	if !within(ctx, 5*time.Minute, func() bool { return w.model("ledger", removed) != nil }) {
 		w.unmet = append(w.unmet, "no sweep has brought back the read model of "+removed+" while that of "+hidden+" cannot be read")
@@ -65,6 +68,13 @@ func (w *World) hide(ctx context.Context, f Fault) {
 	within(ctx, time.Minute, func() bool {
 		return !slices.ContainsFunc(w.state("parked"), func(d bson.Raw) bool { return text(d, "reason") == "unavailable" })
 	})
+}
+
+// isRemoved reports whether somebody has removed the read model of an aggregate by hand.
+func (w *World) isRemoved(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.removed == id
 }
 
 // eraseOnce erases an aggregate by one command while no projector runs. The aggregate has a dead letter, a

@@ -468,22 +468,20 @@ func (s *servers) outage(ctx context.Context, f Fault, last time.Duration, down 
 
 // freeze holds all links of a process for a while.
 func (w *World) freeze(ctx context.Context, p *process, lasts time.Duration) {
-	changeLinks(ctx, p.host(), lasts, func(h *virtual.Host) {
-		for _, server := range virtual.Servers {
-			h.Hold(server, virtual.ToServer, virtual.ToClient)
-		}
-	})
-}
-
-// onLink changes the links of a process while the fault lasts.
-func (w *World) onLink(ctx context.Context, f Fault, do func(h *virtual.Host)) {
-	changeLinks(ctx, w.process(f).host(), f.For, do)
-}
-
-func changeLinks(ctx context.Context, h *virtual.Host, lasts time.Duration, do func(h *virtual.Host)) {
-	do(h)
+	h := p.host()
+	for _, server := range virtual.Servers {
+		h.Hold(server, virtual.ToServer, virtual.ToClient)
+	}
 	wait(ctx, lasts)
 	for _, server := range virtual.Servers {
 		h.Heal(server)
 	}
+}
+
+// onLink changes the link of a process to the server of the fault while the fault lasts.
+func (w *World) onLink(ctx context.Context, f Fault, do func(h *virtual.Host)) {
+	h := w.process(f).host()
+	do(h)
+	wait(ctx, f.For)
+	h.Heal(f.Server)
 }

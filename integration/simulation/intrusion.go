@@ -50,7 +50,8 @@ func (w *World) intrude(ctx context.Context, f Fault) {
 		_, err := collection.InsertOne(insisting, bson.D{{Key: "_id", Value: note}, {Key: "by", Value: intruder}})
 		return err
 	})
-	_, _ = collection.UpdateByID(insisting, models[f.Way%len(models)].Lookup("_id"), bson.D{{Key: "$set", Value: bson.D{{Key: "by", Value: intruder}}}})
+	changed := text(models[f.Way%len(models)], "_id")
+	_, _ = collection.UpdateByID(insisting, changed, bson.D{{Key: "$set", Value: bson.D{{Key: "by", Value: intruder}}}})
 	wait(ctx, f.For)
 	kept := withID(w.stores.Documents(modelsDatabase, collection.Name()), note) != nil
 	until(insisting, func() error {
@@ -59,16 +60,16 @@ func (w *World) intrude(ctx context.Context, f Fault) {
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.intruded = true
+	w.intruded = append(w.intruded, changed)
 	if !kept {
 		w.trampled = append(w.trampled, fmt.Sprintf("at %v: the document %s of an application is gone", time.Since(w.history.began), note))
 	}
 }
 
-// mend repairs what an application has written into read models.
+// mend repairs the read models into which an application has written, and no others.
 func (w *World) mend(ctx context.Context) {
-	if w.intruded {
-		_ = w.command(ctx, virtual.Projector, "verify", "--repair", "--grace", "5s", "--yes", "--why", "simulation")
+	for _, id := range w.intruded {
+		_ = w.command(ctx, virtual.Projector, "verify", "--projection", w.named("ledger"), "--aggregate", id, "--repair", "--grace", "5s", "--yes", "--why", "simulation")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // levels are metrics of each service that are 0 when it has nothing to do: what it holds in
-// memory for events, requests and failures. Goroutines that are left behind need no metric,
+// memory for events, requests and failures. Goroutines that outlive their process need no metric,
 // because no bubble ends before all of its goroutines.
 var levels = map[virtual.Kind][]string{
 	virtual.Publisher: {

@@ -278,6 +278,9 @@ func (w *World) settle(ctx context.Context) {
 		// aggregates is promoted only on demand. Otherwise no rebuild may mend what live events
 		// have left wrong.
 		for _, projection := range []string{"ledger", "groups"} {
+			if w.isLive(projection, kept(w.definition)) {
+				continue
+			}
 			rebuild := []string{"projections", "rebuild", w.named(projection), "--allow-parked", fmt.Sprint(w.plan.Poison * w.plan.Writers), "--yes", "--why", "settle"}
 			for range 5 {
 				if w.command(ctx, virtual.Projector, rebuild...) == nil {
@@ -287,4 +290,14 @@ func (w *World) settle(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// isLive reports whether readers see a version of the ledger or of groups, and no other one is being
+// built.
+func (w *World) isLive(projection string, version int) bool {
+	building := text(withID(w.state("projections"), w.named(projection)), "building", "hash")
+	models := w.models(projection)
+	return building == "" && len(models) > 0 && slices.Contains([]int64{
+		number(models[0], "version"), number(models[0], "versions", "0"),
+	}, int64(version))
 }

@@ -87,9 +87,6 @@ func (s *settlements) settle() {
 	s.seen = len(accepted)
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	for _, m := range deadLetters {
-		s.world.deadLettered[m.MessageID] = true
-	}
 	s.open = slices.DeleteFunc(s.open, func(m sbemu.Accepted) bool {
 		// A message that is accepted at this instant may be in no queue yet.
 		if s.world.lost[m.MessageID] || unsettled[m.MessageID] || !m.AcceptedAt.Before(time.Now()) {

@@ -276,6 +276,10 @@ func (o *observer) readViews() {
 			o.find("groups %s is not what its parts make: %v", key, d)
 		}
 	}
+	if len(found) == 0 && o.groups > 1 {
+		o.find("the view groups is empty and had %d documents", o.groups)
+	}
+	o.groups = len(found)
 	if len(versions) > 1 {
 		o.find("the view groups has parts of the versions %v at once", versions)
 	}

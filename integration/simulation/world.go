@@ -75,19 +75,19 @@ type World struct {
 	misused  []string
 	// skips are the spans of the event store that operators have skipped.
 	skips []skip
-	// lost are the ids of the messages that the broker has lost, and deadLettered of those that
-	// it has put into the dead-letter queue.
-	lost, deadLettered map[string]bool
+	// lost are the ids of the messages that the broker has lost.
+	lost map[string]bool
 	// refused are the ids of the messages that the topic has refused explicitly.
 	refused map[string]bool
 	// corrected are the events of each aggregate that a person has corrected.
 	corrected map[string][]int64
 	// erasures are the aggregates that persons want to have erased.
 	erasures map[string]erased
-	// intruded says that an application has written into read models, and trampled describes which
-	// of its documents a promotion has deleted.
-	intruded bool
-	trampled []string
+	// intruded are the read models of the ledger into which an application has written, and trampled
+	// describes which of its documents a promotion has deleted.
+	intruded, trampled []string
+	// removed is the read model of the ledger that somebody has removed by hand; empty if none.
+	removed string
 	// unmet describes what did not happen as it must when a fault strikes alone.
 	unmet []string
 	// archived are the aggregates whose events were deleted, each with the snapshot that is kept.
@@ -118,7 +118,7 @@ var prefixes = []string{"", "second-"}
 
 // newWorld prepares one pipeline of the servers.
 func newWorld(ctx context.Context, s *servers, p *Plan, history *History, prefix string) (*World, error) {
-	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, struck: make(map[string]int), met: make(map[uint64]bool), lost: make(map[string]bool), deadLettered: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64), erasures: make(map[string]erased), archived: make(map[string]int64)}
+	w := &World{servers: s, plan: p, prefix: prefix, history: history, definition: 1, struck: make(map[string]int), met: make(map[uint64]bool), lost: make(map[string]bool), refused: make(map[string]bool), corrected: make(map[string][]int64), erasures: make(map[string]erased), archived: make(map[string]int64)}
 	if _, err := w.events().Indexes().CreateOne(ctx, workload.Index()); err != nil {
 		return nil, fmt.Errorf("create the index of the event store: %w", err)
 	}

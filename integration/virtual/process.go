@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -53,8 +52,6 @@ type Process struct {
 	Name   string
 	host   *Host
 	cancel context.CancelFunc
-	// dead says that none of its requests leaves any more.
-	dead   atomic.Bool
 	exited chan struct{}
 	status int
 	// registry has the metrics of the service, without those of the Go runtime and of the
@@ -104,7 +101,6 @@ func (p *Process) run(ctx context.Context, spec Spec) int {
 // disconnect ends all connections.
 func (p *Process) disconnect(tail bool) {
 	p.host.Crash(tail)
-	p.dead.Store(true)
 	if p.admin != nil {
 		_ = p.admin.Close()
 		_ = p.queries.Close()

@@ -177,7 +177,8 @@ func histories(t *testing.T, program string, first, last int) (string, error) {
 
 // hunt looks for the defect with program. It returns the seed of the history that found it, 0
 // if it is not known, and the promise that it broke, which is empty if none found it. A history
-// that is not sound, because it fails without the defect too, shows nothing.
+// that is not sound, because it fails without the defect too, shows nothing, nor does one that fails
+// once and not again.
 func hunt(t *testing.T, m Mutation, program string, sound func(seed int) bool) (found int, promise string) {
 	t.Helper()
 	const hangs = "a history did not end"
@@ -190,15 +191,13 @@ func hunt(t *testing.T, m Mutation, program string, sound func(seed int) bool) (
 			}
 			failed := seed.FindAllStringSubmatch(out, -1)
 			if failed == nil {
-				promise = hangs
-				t.Logf("found after %v: %s\n%s", time.Since(began).Round(time.Second), hangs, out[max(0, len(out)-2000):])
-				return true
+				t.Fatalf("no history has failed, and the program has:\n%s", out[max(0, len(out)-2000):])
 			}
 			for _, f := range failed {
 				n, _ := strconv.Atoi(f[1])
 				first = max(first, n+1)
-				if !sound(n) {
-					t.Logf("seed %d fails without the defect too", n)
+				if !sound(n) || !again(t, program, n) {
+					t.Logf("seed %d fails without the defect too, or not again with it", n)
 					continue
 				}
 				found, promise = n, hangs
@@ -219,4 +218,15 @@ func hunt(t *testing.T, m Mutation, program string, sound func(seed int) bool) (
 		t.Errorf("not found in %d histories", most)
 	}
 	return found, promise
+}
+
+// again reports whether a history fails again in three runs.
+func again(t *testing.T, program string, seed int) bool {
+	t.Helper()
+	for range 3 {
+		if _, err := histories(t, program, seed, seed); err != nil {
+			return true
+		}
+	}
+	return false
 }
