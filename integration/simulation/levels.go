@@ -29,9 +29,7 @@ func checkLevels(_ context.Context, o *outcome) ([]string, error) {
 	}
 	var findings []string
 	for _, p := range o.world.processes() {
-		p.mu.Lock()
-		running := p.running
-		p.mu.Unlock()
+		running := p.runs()
 		if running == nil {
 			findings = append(findings, fmt.Sprintf("%s-%d does not run", p.kind, p.number))
 			continue

@@ -45,37 +45,28 @@ type promise struct {
 	check func(ctx context.Context, o *outcome) ([]string, error)
 }
 
+// noted is a validator whose breaches were noted during the history.
+func noted(breaches func(o *outcome) []string) func(context.Context, *outcome) ([]string, error) {
+	return func(_ context.Context, o *outcome) ([]string, error) { return breaches(o), nil }
+}
+
 // promises are checked after each history.
 var promises = []promise{
 	{"G1, G2, G7: every event reaches the topic, also if the oplog is lost, and first occurrences in order", checkTopic},
 	{"G1: a message has the event as it is stored", checkMessages},
 	{"G1: the checkpoint is never ahead of the topic", checkCheckpoint},
 	{"G3, G8: read models equal the fold of the event store", checkReadModels},
-	{"G4: at most one instance leads", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.world.history.overlaps(), nil
-	}},
-	{"G4: the checkpoint of a term never goes back", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.watched.back, nil
-	}},
-	{"G8: no change of the catalog or of a registration overwrites a later one", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.watched.overwritten, nil
-	}},
-	{"G3, G6: a message is settled only when its event is applied or listed", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.settles.findings, nil
-	}},
+	{"G4: at most one instance leads", noted(func(o *outcome) []string { return o.world.history.overlaps() })},
+	{"G4: the checkpoint of a term never goes back", noted(func(o *outcome) []string { return o.watched.back })},
+	{"G8: no change of the catalog or of a registration overwrites a later one", noted(func(o *outcome) []string { return o.watched.overwritten })},
+	{"G3, G6: a message is settled only when its event is applied or listed", noted(func(o *outcome) []string { return o.settles.findings })},
 	{"G5, G6: every event that is not applied is listed", checkListed},
 	{"G8: readers see whole read models of one version, which never go back", checkReaders},
 	{"Erasure: an erased aggregate leaves no trace", checkErased},
-	{"G8: a promotion deletes no document of an application", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.world.trampled, nil
-	}},
-	{"G8: what strikes when nothing is left to do has its effect in time", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.world.unmet, nil
-	}},
+	{"G8: a promotion deletes no document of an application", noted(func(o *outcome) []string { return o.world.trampled })},
+	{"G8: what strikes when nothing is left to do has its effect in time", noted(func(o *outcome) []string { return o.world.unmet })},
 	{"Erasure: findings hold no values", checkFindings},
-	{"G8: GET /applied says that a read model has an event only if it has", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.asks.findings, nil
-	}},
+	{"G8: GET /applied says that a read model has an event only if it has", noted(func(o *outcome) []string { return o.asks.findings })},
 	{"G8: GET /applied says in the end that a read model has its last event", checkApplied},
 	{"G8: every rebuild ends", checkBuilds},
 	{"Processes run, and hold nothing when nothing is left to do", checkLevels},
@@ -85,9 +76,7 @@ var promises = []promise{
 		}
 		return []string{fmt.Sprintf("it still has something to do after %v", Settle)}, nil
 	}},
-	{"G8: a generation has one definition, and the live one only rises", func(_ context.Context, o *outcome) ([]string, error) {
-		return o.watched.reused, nil
-	}},
+	{"G8: a generation has one definition, and the live one only rises", noted(func(o *outcome) []string { return o.watched.reused })},
 	{"G8: the command verify finds what an independent fold finds", checkVerify},
 	{"G8: the command verify finds a value that somebody has changed", checkChanged},
 }

@@ -303,35 +303,36 @@ func (w *World) newProcesses(kind virtual.Kind, n int) []*process {
 	return processes
 }
 
-// host is where the process runs; one without links if none runs.
-func (p *process) host() *virtual.Host {
+// runs is the instance that runs; nil if none does.
+func (p *process) runs() *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running == nil {
-		return p.world.network.NewHost("nowhere")
+	return p.running
+}
+
+// host is where the process runs; one without links if none runs.
+func (p *process) host() *virtual.Host {
+	if i := p.runs(); i != nil {
+		return i.Host()
 	}
-	return p.running.Host()
+	return p.world.network.NewHost("nowhere")
 }
 
 // name is that of the instance that runs; empty if none does.
 func (p *process) name() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.running == nil {
-		return ""
+	if i := p.runs(); i != nil {
+		return i.Name
 	}
-	return p.running.Name
+	return ""
 }
 
 // queries is the address at which a projector that runs answers GET /applied; empty if it
 // does not run.
 func (p *process) queries() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.running == nil {
-		return ""
+	if i := p.runs(); i != nil {
+		return i.Queries()
 	}
-	return p.running.Queries()
+	return ""
 }
 
 // start runs the process if it does not run, once the instance that was stopped has ended. If it

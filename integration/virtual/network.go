@@ -3,6 +3,7 @@ package virtual
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -86,13 +87,9 @@ type Host struct {
 
 // NewHost makes a host. Hosts with the same seed and name have the same latencies.
 func (n *Network) NewHost(name string) *Host {
-	h := &Host{network: n, name: name, links: make(map[string]*link)}
-	var hash uint64 = 14695981039346656037
-	for _, b := range []byte(name) {
-		hash = (hash ^ uint64(b)) * 1099511628211
-	}
-	h.random = rand.New(rand.NewPCG(n.seed, hash))
-	return h
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name)) // never fails
+	return &Host{network: n, name: name, links: make(map[string]*link), random: rand.New(rand.NewPCG(n.seed, hash.Sum64()))}
 }
 
 // Direction is one of the two ways of a link.
