@@ -110,6 +110,9 @@ func (s *shape) add(v bson.RawValue, depth int) {
 }
 
 func (s *shape) addFields(doc bson.Raw, depth int) {
+	if s.open {
+		return
+	}
 	elements, _ := doc.Elements()
 	for _, element := range elements {
 		field := s.fields[element.Key()]

@@ -26,19 +26,21 @@ func TestInference(t *testing.T) {
 	for n := range many {
 		many[n] = fmt.Sprintf(`"k%d":%d`, n, n)
 	}
-	i.Add(projectiontest.Event(1, "Counted", "{\"byKey\":{"+strings.Join(many, ",")+"}}"))
+	for range 2 {
+		i.Add(projectiontest.Event(1, "Counted", "{\"byKey\":{"+strings.Join(many, ",")+"}}"))
+	}
 	i.Add(projectiontest.Event(1, "Cancelled", ""))
 	got, err := i.YAML()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `# Inferred from 4 events. Events that were not among them may have other fields and types.
+	const want = `# Inferred from 5 events. Events that were not among them may have other fields and types.
 events:
   # events seen: 1
   Cancelled:
     type: object
     properties: {}
-  # events seen: 1
+  # events seen: 2
   Counted:
     type: object
     properties:
