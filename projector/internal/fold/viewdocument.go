@@ -439,25 +439,38 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	return FinishDocument(dst, start), nil
 }
 
-// Contributions returns what a part adds to the totals of each document, by the document's key.
-// A total to which several elements add has their values in an array.
+// Contributions returns what a part adds to each document beside its own fields, by the document's
+// key: to the totals, and its elements. A field to which several elements add has their values in
+// an array.
 func Contributions(part bson.Raw) map[string]bson.Raw {
 	all := map[string]map[string][]bson.RawValue{}
 	for _, c := range contributionsOf(part, "") {
-		if all[c.key] == nil {
-			all[c.key] = map[string][]bson.RawValue{}
+		fields := all[c.key]
+		if fields == nil {
+			fields = map[string][]bson.RawValue{}
+			all[c.key] = fields
 		}
-		for name, value := range ReadFields(c.totals).All() {
-			all[c.key][string(name)] = append(all[c.key][string(name)], value)
+		given := [][]byte{c.totals}
+		switch {
+		case !Present(c.element):
+		case c.fields:
+			given = append(given, c.element.Value)
+		default:
+			fields[c.as] = append(fields[c.as], c.element)
+		}
+		for _, of := range given {
+			for name, value := range ReadFields(of).All() {
+				fields[string(name)] = append(fields[string(name)], value)
+			}
 		}
 	}
 	found := make(map[string]bson.Raw, len(all))
-	for key, totals := range all {
+	for key, fields := range all {
 		start, dst := bsoncore.AppendDocumentStart(nil)
-		for _, name := range slices.Sorted(maps.Keys(totals)) {
-			value := totals[name][0]
-			if len(totals[name]) > 1 {
-				value = ArrayOf(bson.RawValue{}, totals[name])
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			value := fields[name][0]
+			if len(fields[name]) > 1 {
+				value = ArrayOf(bson.RawValue{}, fields[name])
 			}
 			dst = AppendField(dst, name, value)
 		}

@@ -105,6 +105,17 @@ func TestDiffShowsViews(t *testing.T) {
 			t.Errorf("printed\n%s\nwithout\n%s", out, want)
 		}
 	}
+	for shown, want := range map[string]string{
+		"as: {sold: {list: true}}": `what it adds to sold differs in 1, such as o-1: [{"sku":"tea","quantity":2},{"sku":"tea","quantity":1}] -> {"sku":"tea","quantity":2}`,
+		"keep: fields":             "what it adds to quantity differs in 1, such as o-1: [2,1] -> 2\n",
+	} {
+		view := "views: [{name: v, collection: v, from: [{aggregateType: Order, on: {OrderPlaced: {set: {lines: payload.lines}}}, each: 'state.lines', key: element.sku, " + shown + "}]}]"
+		filtered := strings.Replace(view, "'state.lines'", "'state.lines.filter(l, l.quantity > 1)'", 1)
+		out, problems, err := runLine(t, nil, "diff", writeFile(t, "old.yaml", view), writeFile(t, "new.yaml", filtered), "--from", writeFile(t, "events.json", shopEvents))
+		if !errors.Is(err, cli.ErrFindings) || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%s%s", shown, err, problems, out)
+		}
+	}
 }
 
 // A change that no part shows is a finding: the documents differ. A condition of a total is none,

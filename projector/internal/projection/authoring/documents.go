@@ -13,7 +13,8 @@ import (
 type DocumentChange struct {
 	Key  string       `json:"key"`
 	What Contributing `json:"what"`
-	// Totals are the totals to which the part adds another value.
+	// Totals are the totals to which the part adds another value, and the fields that have other
+	// elements of it.
 	Totals []FieldChange `json:"totals,omitempty"`
 }
 
@@ -26,7 +27,7 @@ const (
 	Joined Contributing = "gets the part"
 	// Left: the part does not contribute to the document any more.
 	Left Contributing = "loses the part"
-	// Changed: the part adds other values to totals.
+	// Changed: the part adds other values to totals, or other elements.
 	Changed Contributing = "counts the part differently"
 )
 
