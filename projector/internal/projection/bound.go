@@ -48,20 +48,14 @@ func textSize(v ref.Val) int {
 	return 0
 }
 
-// maxElements is more than any list of a document has. A list that was added to itself again
-// and again can have so many that their number overflows.
-const maxElements = 1 << 24
-
-// listSize is the number of elements of a list, at most [maxElements]; 0 for any other value.
+// listSize is the number of elements of a list; 0 for any other value.
 func listSize(v ref.Val) int {
 	l, ok := v.(traits.Lister)
 	if !ok {
 		return 0
 	}
-	if n, _ := l.Size().(types.Int); n >= 0 && n < maxElements {
-		return int(n)
-	}
-	return maxElements
+	n, _ := l.Size().(types.Int)
+	return int(n)
 }
 
 // sortWork is the work to sort one of n elements.
@@ -105,6 +99,19 @@ func weigh(m *meter, v ref.Val) int {
 func parsed(m *meter, a, _, _ ref.Val) { m.spend(textSize(a)*jsonWork, textSize(a)*jsonMemory) }
 
 const jsonWork, jsonMemory = 8, 8
+
+// copiedMemory is how much memory an element takes in a copy of a list.
+const copiedMemory = 16
+
+// added bounds the sum of two texts or lists. Adding to the result of a loop of CEL copies nothing.
+func added(m *meter, a, b, _ ref.Val) {
+	n := textSize(a) + textSize(b)
+	m.spend(n/bytesPerWork, n)
+	if _, inPlace := a.(traits.MutableLister); !inPlace {
+		n := listSize(a) + listSize(b)
+		m.spend(n*fieldWork, n*copiedMemory)
+	}
+}
 
 func ranged(m *meter, a, _, _ ref.Val) {
 	if n, _ := a.(types.Int); n > 0 && n <= maxRange {

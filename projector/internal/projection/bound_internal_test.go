@@ -8,10 +8,10 @@ import (
 // linear are the functions without a bound: CEL's charge after the call is early enough, because
 // they take time and memory in proportion to their arguments at most.
 const linear = `
-	_?_:_ _&&_ _||_ !_ @not_strictly_false __not_strictly_false__ -_ _+_ _-_ _*_ _/_ _%_ _==_ _!=_ _<_ _<=_ _>_ _>=_
-	@in _in_ in _[_] _[?_] _?._ dyn type @reduce total first last cel.@block value or orValue hasValue
+	_?_:_ _&&_ _||_ !_ @not_strictly_false __not_strictly_false__ -_ _-_ _*_ _/_ _%_ _==_ _!=_ _<_ _<=_ _>_ _>=_
+	@in _in_ in _[_] _[?_] _?._ dyn type total first last cel.@block value or orValue hasValue
 	optional.none optional.of optional.ofNonZeroValue size startsWith endsWith contains trim charAt substring lowerAscii upperAscii
-	strings.quote string bytes bool int double timestamp duration decimal plus startOf strftime
+	string bytes bool int double timestamp duration decimal plus startOf strftime
 	uuid math.abs math.sign math.ceil math.floor math.round math.trunc math.isNaN math.isInf math.isFinite math.sqrt math.divide
 	math.bitAnd math.bitNot math.bitOr math.bitShiftLeft math.bitShiftRight math.bitXor
 	getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`

@@ -78,7 +78,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(lenientState(env.state...)), cel.CustomDecoratorV2(exactComparisons),
-		cel.CustomDecoratorV2(tableCalls), cel.CustomDecoratorV2(growingResults), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
+		cel.CustomDecoratorV2(tableCalls), cel.CustomDecoratorV2(orderedRanges(checked.NativeRep())),
 		cel.CustomDecoratorV2(hashedKeys(checked.NativeRep())),
 	}
 	if canLoop(checked.NativeRep()) {

@@ -6,6 +6,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	celop "cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -33,6 +34,7 @@ const mapInsert = "cel.@mapInsert"
 // they read, and so is the access to fields and elements.
 var functionTable = func() map[string]function {
 	table := map[string]function{
+		celop.Add: {bound: added, compute: addLists}, "strings.quote": {bound: listed},
 		"lists.range": {bound: ranged},
 		"indexOf":     {bound: searched}, "lastIndexOf": {bound: searched},
 		"replace": {bound: replaced}, "split": {bound: splitText}, "join": {bound: joined},

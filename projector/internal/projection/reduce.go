@@ -8,19 +8,14 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
-	"cel.dev/cel-go/interpreter"
 	"cel.dev/cel-go/parser"
 )
-
-// reduceStep is the function around the step of reduce. No expression can contain its name.
-const reduceStep = "@reduce"
 
 // collectionFunctions declares the functions and macros of lists and maps.
 func collectionFunctions() []cel.EnvOption {
 	dyn := cel.DynType
 	return []cel.EnvOption{
 		cel.Function("merge", cel.MemberOverload("penstock_merge", []*cel.Type{dyn, dyn}, cel.MapType(dyn, dyn), cel.BinaryBinding(merge))),
-		cel.Function(reduceStep, cel.Overload("penstock_reduce", []*cel.Type{dyn}, dyn, cel.UnaryBinding(func(v ref.Val) ref.Val { return v }))),
 		cel.Macros(
 			cel.ReceiverMacro("sum", 2, expandSum),
 			cel.ReceiverMacro("reduce", 4, expandReduce),
@@ -59,8 +54,7 @@ func expandReduce(f cel.MacroExprFactory, list ast.Expr, arguments []ast.Expr) (
 	}
 	// The result can have another type after the first step.
 	initial := f.NewCall("dyn", arguments[1])
-	step := f.NewCall(reduceStep, arguments[len(arguments)-1])
-	result := f.NewIdent(names[0])
+	step, result := arguments[len(arguments)-1], f.NewIdent(names[0])
 	if len(names) == 2 {
 		return f.NewComprehension(list, names[1], names[0], initial, f.NewLiteral(types.True), step, result), nil
 	}
@@ -90,28 +84,14 @@ func merge(a, b ref.Val) ref.Val {
 	return types.NewRefValMap(types.DefaultTypeAdapter, merged)
 }
 
-// growingResults replaces the steps of reduce in a program's plan. CEL would add to a list by a
-// chain of lists, which takes one step and no memory whatever the lengths are, and then searches the
-// chain for each element. So a list that a step makes is copied.
-func growingResults(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-	call, ok := node.(interpreter.InterpretableCall)
-	if !ok || call.Function() != reduceStep {
-		return node, nil
+// addLists adds two lists by a copy. CEL's own sum is a chain of lists, which takes no memory
+// whatever the lengths are, and then searches the chain for each element. The result of a loop of
+// CEL grows in place.
+func addLists(_ *meter, args ...ref.Val) ref.Val {
+	a, ok := args[0].(traits.Lister)
+	b, alsoOK := args[1].(traits.Lister)
+	if _, inPlace := a.(traits.MutableLister); inPlace || !ok || !alsoOK {
+		return nil
 	}
-	step := call.Args()[0]
-	return &planned{node, func(frame *interpreter.ExecutionFrame) ref.Val {
-		v := step.Exec(frame)
-		if _, inPlace := v.(*arrayValue); inPlace {
-			return v
-		}
-		if l, ok := v.(traits.Lister); ok {
-			n := listSize(l)
-			meterOf(frame).spend(n*fieldWork, n*copiedMemory)
-			return types.NewRefValList(types.DefaultTypeAdapter, elementsOf(l))
-		}
-		return v
-	}}, nil
+	return types.NewRefValList(types.DefaultTypeAdapter, append(elementsOf(a), elementsOf(b)...))
 }
-
-// copiedMemory is how much memory an element takes in a copy of a list.
-const copiedMemory = 16
