@@ -129,16 +129,15 @@ func DivideDecimals(a, b Number) (bson.Decimal128, error) {
 	}, func(x, y float64) float64 { return x / y })
 }
 
-// shortened removes trailing zeros until the number has the exponent most.
+// shortened removes trailing zeros until the number has the exponent most. It divides once: a sum
+// of distant numbers can have thousands of zeros.
 func (x Exact) shortened(most int) Exact {
-	for x.Exponent < most {
-		shorter, rest := new(big.Int).QuoRem(x.Coefficient, big.NewInt(10), new(big.Int))
-		if rest.Sign() != 0 {
-			break
-		}
-		x = Exact{shorter, x.Exponent + 1}
+	text := x.Coefficient.String()
+	zeros := min(len(text)-len(strings.TrimRight(text, "0")), most-x.Exponent)
+	if zeros <= 0 {
+		return x
 	}
-	return x
+	return Exact{new(big.Int).Quo(x.Coefficient, tenTo(zeros)), x.Exponent + zeros}
 }
 
 // maxDecimalText bounds the text of a number, which may have zeros at both ends.

@@ -52,6 +52,19 @@ func TestSumsOfDistantDecimalsAreExact(t *testing.T) {
 	})
 }
 
+// TestSumOfOneNumberIsShort checks that zeros do not give a sum the digits of a common exponent.
+func TestSumOfOneNumberIsShort(t *testing.T) {
+	t.Parallel()
+	large, err := bson.ParseDecimal128("1E+6144")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := newExactSum()
+	if err := sum.change(1, DecimalValue(large), IntegerValue(0)); err != nil || sum.exact.Coefficient.BitLen() > 128 {
+		t.Errorf("the sum has %d bits, %v", sum.exact.Coefficient.BitLen(), err)
+	}
+}
+
 // TestQuotientIsTheNearestDecimal checks that no other Decimal128 is nearer to the exact
 // quotient, and that an exact quotient is found.
 func TestQuotientIsTheNearestDecimal(t *testing.T) {

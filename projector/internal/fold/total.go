@@ -120,6 +120,12 @@ func (s *exactSum) change(sign int, values ...bson.RawValue) error {
 		if n.Kind == DecimalNumber {
 			s.decimals += sign
 		}
+		switch {
+		case x.Coefficient.Sign() == 0:
+			continue
+		case s.exact.Coefficient.Sign() == 0:
+			s.exact.Exponent = x.Exponent // with that of 0, 1E+6144 has thousands of digits
+		}
 		a, b := alike(s.exact, x)
 		b.Coefficient = new(big.Int).Mul(b.Coefficient, big.NewInt(int64(sign)))
 		s.exact = Exact{Coefficient: b.Coefficient.Add(a.Coefficient, b.Coefficient), Exponent: a.Exponent}
@@ -152,7 +158,7 @@ func (x Exact) shortest() Exact {
 	if x.Coefficient.Sign() == 0 {
 		return Exact{Coefficient: x.Coefficient}
 	}
-	return x.shortened(math.MaxInt)
+	return x.shortened(math.MaxInt32)
 }
 
 func changeSet(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
