@@ -78,26 +78,25 @@ func (t Total) change(old bson.RawValue, removed, added []bson.RawValue) (bson.R
 // value, so that the sum does not show in which order it was computed.
 func (t Total) changeSum(old bson.RawValue, removed, added []bson.RawValue) (bson.RawValue, error) {
 	sum := newExactSum()
-	if Present(old) {
-		if err := sum.change(1, old); err != nil {
-			return old, errIncremental // somebody has changed it
-		}
-	}
-	if err := cmp.Or(sum.change(1, added...), sum.change(-1, removed...)); err != nil {
-		return old, err
+	if Present(old) && sum.change(1, old) != nil || cmp.Or(sum.change(1, added...), sum.change(-1, removed...)) != nil {
+		return old, errIncremental // somebody has changed it
 	}
 	if old.Type == bson.TypeDecimal128 && sum.decimals == 0 || sum.decimals < 0 {
 		// As many Decimal128s or more went as came. If none is left, the sum is whole; if all
 		// values are Decimal128s, it is 0.
 		x := sum.exact.shortest()
 		left := x.Exponent < 0 || t.Decimals && x.Coefficient.Sign() != 0
-		if old.Type != bson.TypeDecimal128 || !left || digits(x.Coefficient) > DecimalDigits {
-			// If the sum is too long, it may be so only between two of several changes.
+		if old.Type != bson.TypeDecimal128 || !left {
 			return old, errIncremental
 		}
 		sum.decimals = 1
 	}
-	return sum.value()
+	next, err := sum.value()
+	if err != nil {
+		// The sum may be too long or too large only between two of several changes.
+		return old, errIncremental
+	}
+	return next, nil
 }
 
 // exactSum is the exact sum of numbers.

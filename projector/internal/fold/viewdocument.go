@@ -328,7 +328,7 @@ func (d *viewDocument) changeTotal(t Total, removed, added []bson.RawValue) erro
 	}
 	next, err := t.change(d.totals[t.Name], removed, added)
 	if err != nil {
-		return fmt.Errorf("total %s: %w", t.Name, err)
+		return err
 	}
 	d.totals[t.Name] = next
 	return nil

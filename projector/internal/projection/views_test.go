@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -321,6 +322,7 @@ func TestSumOfDecimalsNeedsOnlyThePartThatGoes(t *testing.T) {
 		{"a whole Decimal128 may be left", []any{decimal(t, "1.5"), decimal(t, "2"), 3}, false, `"all": {"$numberDecimal":"5"},"exact": {"$numberDecimal":"5"}`},
 		{"none may be left", []any{decimal(t, "1.5"), 2, 3}, false, `"all": {"$numberLong":"5"},"exact": {"$numberDecimal":"5"}`},
 		{"a sum is too long until the second part goes", []any{decimal(t, "-1E+33"), decimal(t, "1E+33"), decimal(t, "0.5"), 1}, false, `"all": {"$numberDecimal":"1.5"},"exact": {"$numberDecimal":"1.5"}`},
+		{"a sum is too large until the second part goes", []any{-2, math.MaxInt64, 1, 1}, false, `"all": {"$numberLong":"2"},"exact": {"$numberDecimal":"2"}`},
 		{"their sum is 0", []any{decimal(t, "1.5"), decimal(t, "0.5"), decimal(t, "-0.5")}, false, `"all": {"$numberDecimal":"0"},"exact": {"$numberDecimal":"0"}`},
 	} {
 		l := newPipeline(p)
