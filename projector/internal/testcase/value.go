@@ -19,7 +19,12 @@ const maxDepth = 64
 // value reads a value of one of YAML's types, or of another BSON type as Extended JSON,
 // such as {$oid: …}, {$numberDecimal: …} or {$date: …}.
 func (r *caseReader) value(node *yaml.Node) bson.RawValue {
-	return valueOf(r.plain(node, 0))
+	v := r.plain(node, 0)
+	if _, _, err := bson.MarshalValue(v); v != nil && err != nil {
+		r.problem(node, r.name, "the value cannot be stored: %v", err)
+		return bson.RawValue{Type: bson.TypeNull}
+	}
+	return valueOf(v)
 }
 
 func (r *caseReader) plain(node *yaml.Node, depth int) any {
@@ -80,12 +85,12 @@ func (r *caseReader) scalar(node *yaml.Node) any {
 
 // extended reads a value in Extended JSON.
 func (r *caseReader) extended(node *yaml.Node) any {
-	var plain any
+	var plain map[string]any
 	if err := node.Decode(&plain); err != nil {
 		r.problem(node, r.name, "read Extended JSON: %v", err)
 		return nil
 	}
-	if at, ok := plain.(map[string]any)["$date"].(time.Time); ok {
+	if at, ok := plain["$date"].(time.Time); ok {
 		return at.UTC()
 	}
 	text, err := json.Marshal(map[string]any{"v": plain})
