@@ -70,6 +70,10 @@ func (p place) events(node *yaml.Node) {
 		declared := at.schema(e.Value, varPayload, 1)
 		for _, eventType := range p.eventTypes(e.Key) {
 			at.eventType = eventType
+			if eventType == "" {
+				at.problem(e.Node, "an event type is not empty")
+				continue
+			}
 			if first, taken := p.declared[eventType]; taken {
 				at.problem(e.Node, "the event type is already declared at %s", first)
 				continue
