@@ -177,7 +177,7 @@ func (f *File) testCase(node *yaml.Node) *Case {
 	} else {
 		c.Name, c.Line = name.Value, name.Line
 	}
-	r := &caseReader{File: f, name: c.Name, defaults: keys, last: map[string]int64{}, types: map[string]*yaml.Node{}}
+	r := &caseReader{File: f, name: c.Name, defaults: keys, at: firstTimestamp, last: map[string]int64{}, types: map[string]*yaml.Node{}}
 	if id := keys["aggregateId"]; id != nil {
 		r.aggregateID(id)
 	}

@@ -91,7 +91,7 @@ tests:
 		`{"aggregateId": "other","aggregateType": "Order","eventId": {"$numberLong":"1"},"eventType": "B","timestamp": {"$date":{"$numberLong":"1767225601000"}}}`,
 		`{"aggregateId": "other","aggregateType": "Order","eventId": {"$numberLong":"2"},"eventType": "Both","timestamp": {"$date":{"$numberLong":"1767225602000"}},"metadata": {"by": "ada"}}`,
 		`{"aggregateId": "third","aggregateType": "Special","eventId": {"$numberLong":"1"},"eventType": "Both","timestamp": {"$date":{"$numberLong":"1777593600000"}}}`,
-		`{"aggregateId": "third","aggregateType": "Special","eventId": {"$numberLong":"2"},"eventType": "A","timestamp": {"$date":{"$numberLong":"1767225604000"}}}`,
+		`{"aggregateId": "third","aggregateType": "Special","eventId": {"$numberLong":"2"},"eventType": "A","timestamp": {"$date":{"$numberLong":"1777593601000"}}}`,
 	}
 	for i, ev := range file.Cases[0].Steps[0].Given {
 		if got := ev.Document().String(); got != want[i] {

@@ -50,8 +50,8 @@ type caseReader struct {
 	name string
 	// defaults are the keys of the case.
 	defaults map[string]*yaml.Node
-	// events counts the events so far.
-	events int
+	// at is the default timestamp of the next event.
+	at time.Time
 	// aggregate is the aggregate id of the event before.
 	aggregate *yaml.Node
 	// last are the ids of the aggregates' last events, and types their aggregate types.
@@ -59,8 +59,8 @@ type caseReader struct {
 	types map[string]*yaml.Node
 }
 
-// firstTimestamp is the default timestamp of a case's first event. Each further event is
-// one second later.
+// firstTimestamp is the default timestamp of a case's first event. Each further event is one second
+// after the event before it.
 var firstTimestamp = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (r *caseReader) step(node *yaml.Node, keys map[string]*yaml.Node) Step {
@@ -130,14 +130,14 @@ func (r *caseReader) event(node *yaml.Node) (Event, bool) {
 	}
 	ev.AggregateType = r.text(r.types[ev.AggregateID])
 	ev.EventID = r.eventID(keys["eventId"], ev.AggregateID)
-	ev.timestamp = valueOf(firstTimestamp.Add(time.Duration(r.events) * time.Second))
+	ev.timestamp = valueOf(r.at)
 	if n := keys["timestamp"]; n != nil {
 		ev.timestamp = r.value(n)
-		if ev.timestamp.Type != bson.TypeDateTime {
+		if r.at, ok = ev.timestamp.TimeOK(); !ok {
 			r.problem(n, r.name, "timestamp is a time such as 2026-01-31T12:00:00Z, without quotes")
 		}
 	}
-	r.events++
+	r.at = r.at.Add(time.Second)
 	if n := keys["payload"]; n != nil {
 		ev.payload = r.value(n)
 	}
