@@ -38,7 +38,7 @@ func (t *targets) Able(target catalog.Target) error {
 	return err
 }
 
-// Set gives the engine its targets, and waits until no call works on earlier ones.
+// Set gives the engine its targets.
 func (t *targets) Set(ctx context.Context, all []catalog.Target) error {
 	next := make([]engine.Target, len(all))
 	served := make([]park.Served, len(all))
@@ -64,7 +64,7 @@ func (t *targets) Set(ctx context.Context, all []catalog.Target) error {
 		return err
 	}
 	t.parked.Serve(served)
-	return t.Drained(ctx)
+	return nil
 }
 
 // makeCollections makes the collections of live generations.

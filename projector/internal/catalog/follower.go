@@ -33,8 +33,8 @@ const (
 
 // Engine folds events into generations.
 type Engine interface {
-	// Set replaces the targets. It returns after every event that was folded into the
-	// earlier targets is settled.
+	// Set replaces the targets. After that, no event counts as done that was folded into
+	// earlier targets only.
 	Set(ctx context.Context, targets []Target) error
 	// Pause stops the writes of a projection, and returns after those in flight have
 	// ended.

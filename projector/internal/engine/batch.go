@@ -187,18 +187,15 @@ func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
 	}
 }
 
-// verdicts returns the verdict on each event of the call. If other processes no longer count
-// on this one, none of them is final.
+// verdicts returns the verdict on each event of the call. If the call is outdated, none of them
+// is final.
 func (b *batch) verdicts(err error) ([]model.Verdict, error) {
 	verdicts := make([]model.Verdict, len(b.places))
 	for i, place := range b.places {
 		verdicts[i] = place.aggregate.verdict(place.index)
 	}
-	if b.trusted == nil {
-		return verdicts, err
-	}
-	untrusted := b.trusted()
-	if untrusted == nil {
+	outdated := b.outdated()
+	if outdated == nil {
 		return verdicts, err
 	}
 	for i := range verdicts {
@@ -206,7 +203,22 @@ func (b *batch) verdicts(err error) ([]model.Verdict, error) {
 			*v = model.Verdict{}
 		}
 	}
-	return verdicts, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", untrusted))
+	return verdicts, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", outdated))
+}
+
+// outdated returns why the events may lack a target: other processes do not count on this one, or
+// the targets were replaced during the call. A process that is trusted again has set its targets
+// before, so the targets are compared last.
+func (b *batch) outdated() error {
+	if b.trusted != nil {
+		if err := b.trusted(); err != nil {
+			return err
+		}
+	}
+	if !slices.Equal(b.targets, b.snapshot()) {
+		return model.ErrSuperseded
+	}
+	return nil
 }
 
 // verdict is Done if the event is settled in all targets.

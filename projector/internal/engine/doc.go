@@ -25,7 +25,8 @@
 //
 // The engine folds into targets: generations of projections, each with its collection.
 // [Engine.Set] replaces them while batches are running. A batch works for the targets at
-// its beginning, and its events are done when all of these are.
+// its beginning, and its events are done when all of these are. If the targets were replaced
+// meanwhile, none of its events is done, and the caller offers them again.
 //
 //	              start                  catch up                 promote
 //	live g ─────────────▶ live g        ─────────────▶ live g     ─────────────▶ live g+1

@@ -59,7 +59,6 @@ type Engine struct {
 	// their events.
 	swelling  chan struct{}
 	newcomers newcomers
-	calls     calls
 	// answered is when the store of the read models last accepted a write, or refused one for
 	// its content, in nanoseconds since 1970.
 	answered atomic.Int64
@@ -112,8 +111,7 @@ func (e *Engine) Process(ctx context.Context, events []*event.Event, since time.
 
 // process is Process for a session; nil means no session.
 func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, since time.Time) ([]model.Verdict, error) {
-	targets, end := e.begin()
-	defer end()
+	targets := e.snapshot()
 	b := e.newBatch(targets, s, events, since)
 	if b.targets == nil {
 		return make([]model.Verdict, len(events)), errNoTargets

@@ -178,8 +178,7 @@ func (b *batch) answers() bool {
 // could not be parked, or that the reason is [ReasonUnavailable] and may be an outage: see
 // [Engine.Process] for since.
 func (e *Engine) Park(ctx context.Context, events []*event.Event, reason projection.Reason, err error, since time.Time) ([]model.Verdict, error) {
-	targets, end := e.begin()
-	defer end()
+	targets := e.snapshot()
 	b := e.newBatch(targets, nil, events, since)
 	if b.targets == nil {
 		return make([]model.Verdict, len(events)), errNoTargets

@@ -70,8 +70,7 @@ var errMoved = errors.New("another process has changed the read model")
 //
 // The error is ctx's cause if ctx ended; then the result is not valid.
 func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
-	targets, end := e.begin()
-	defer end()
+	targets := e.snapshot()
 	t := targets.find(s.Projection, s.Generation)
 	if t == nil {
 		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)

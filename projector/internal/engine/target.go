@@ -117,9 +117,9 @@ func (s snapshot) find(name string, generation int64) *Target {
 }
 
 // Set replaces the targets. Running batches continue with the targets that stay. Their
-// units in the other targets end with [model.ErrSuperseded], so that the events are offered
-// again under the new set. Set does not wait for running batches ([Engine.Drained] does),
-// and does not end a pause ([Engine.Continue] does).
+// units in the other targets end with [model.ErrSuperseded]. No event of a running batch is Done
+// after Set, so that the events are offered again under the new set. Set does not wait for running
+// batches, and does not end a pause ([Engine.Continue] does).
 func (e *Engine) Set(targets []Target) error {
 	next, err := newSnapshot(targets)
 	if err != nil {
