@@ -1,15 +1,12 @@
 package e2e_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
@@ -30,10 +27,9 @@ func projectorKilledUnderLoad(t *testing.T) {
 	s.invariants()
 }
 
-// A projector that is killed while it builds a generation, and starts again under its identity,
-// continues at once: it knows that its predecessor has ended. Without that, the ranges and the
-// registration of the predecessor would last for half a minute.
-func TestProjectorThatRestartsContinuesItsRebuildAtOnce(t *testing.T) {
+// A projector that is killed, and starts again under its identity, knows that its predecessor has
+// ended, and ends its registration. Without that, promotions would wait half a minute for it.
+func TestProjectorThatRestartsEndsItsRegistration(t *testing.T) {
 	needsProcesses(t)
 	t.Parallel()
 	s := newTallies(t, tally("tallies", "tallies", 1))
@@ -41,36 +37,42 @@ func TestProjectorThatRestartsContinuesItsRebuildAtOnce(t *testing.T) {
 	s.start(1, 1)
 	s.store(3)
 	s.complete("tallies", 1)
-	projector := func() *harness.Process { return s.projectors()[0] }
-	s.stopped(projector())
-
-	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=20")
-	s.startProjector(0)
-	ranges := s.state.Collection("job_ranges")
-	for range 2 {
-		var before, after struct {
-			ID         string `bson:"_id"`
-			Holder     string
-			LeaseUntil time.Time `bson:"leaseUntil"`
-			Done       bool
+	registered := func() (pods map[string]time.Time) {
+		var found []struct {
+			Pod   string    `bson:"_id"`
+			Until time.Time `bson:"until"`
 		}
-		s.await("a range that is worked on", func() bool {
-			return ranges.FindOne(t.Context(), bson.D{{Key: "done", Value: false}, {Key: "holder", Value: bson.D{{Key: "$gt", Value: ""}}}}).Decode(&before) == nil
-		})
-		projector().Kill()
+		cursor, err := s.state.Collection("projectors").Find(t.Context(), bson.D{{Key: "pipeline", Value: bson.D{{Key: "$exists", Value: true}}}})
+		if err == nil {
+			err = cursor.All(t.Context(), &found)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods = map[string]time.Time{}
+		for _, r := range found {
+			pods[r.Pod] = r.Until
+		}
+		return pods
+	}
+	for range 2 {
+		before := registered()
+		s.projectors()[0].Kill()
 		killed := time.Now()
 		s.startProjector(0)
-		s.await("the range continues", func() bool {
-			err := ranges.FindOne(t.Context(), bson.D{{Key: "_id", Value: before.ID}}).Decode(&after)
-			deleted := errors.Is(err, mongo.ErrNoDocuments) // The job is done.
-			return deleted || err == nil && (after.Done || after.Holder != "" && after.Holder != before.Holder)
+		s.await("the registrations of the killed processes have ended", func() bool {
+			after := registered()
+			for pod := range before {
+				if after[pod].After(time.Now()) {
+					return false
+				}
+			}
+			return len(after) > len(before)
 		})
-		continued := time.Now()
-		t.Logf("the range continued %v after the kill; its lease had %v left", continued.Sub(killed), before.LeaseUntil.Sub(killed))
-		if continued.After(before.LeaseUntil) {
-			t.Error("the range continued when its lease had ended")
+		for pod, until := range before {
+			if until.After(killed) && !time.Now().Before(until) {
+				t.Errorf("the registration of %s lasted until its end, %v after the kill", pod, until.Sub(killed))
+			}
 		}
 	}
-	s.live("tallies", 2)
-	s.complete("tallies", 2)
 }

@@ -39,9 +39,9 @@
 //
 // # A dead holder
 //
-// A process that knows that a holder is dead (it has the identity of its pod) releases its leases, so that any
-// process can take them at once. It must not do so for a holder that may live: not all leases
-// have a fence.
+// A process that knows that a holder is dead (it has the identity of its pod) can release its
+// leases, so that any process can take them at once. It must not do so for a holder that may live:
+// not all leases have a fence. The leases of jobs and of parked aggregates expire.
 //
 // # Who uses it
 //
@@ -52,7 +52,7 @@
 //	  (projectors)                                                       and a token in a promotion
 //	the registration of a pod            until                         the trust: without it, the pod settles
 //	  (projectors)                                                       nothing
-//	a parked aggregate (parked)          retryAt, claim, claimer       the id of the claim, and the watermark
+//	a parked aggregate (parked)          retryAt, claim                the id of the claim, and the watermark
 //
 // # What is not here
 //

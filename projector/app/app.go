@@ -244,7 +244,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	c := p.config
 	loader := readmodel.NewLoader(s.ReadModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.ReadModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Logger: p.logger})
-	parked := park.NewStore(park.In(s.State), park.Options{Process: pod, Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
+	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
 	events := eventstore.NewReader(s.Events, c.EventFields(), p.logger)
 	registry := p.newRegistry(s, pod)
 	eng, err := engine.New(engine.Options{

@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/lease"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
-	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Query selects active jobs.
@@ -168,47 +167,6 @@ func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failur
 		set = append(set, bson.E{Key: "attempts", Value: next("attempts")}, bson.E{Key: "reason", Value: mongox.Literal(clip(failure.Error()))})
 	}
 	return s.change(ctx, c, pipeline(set))
-}
-
-// errDied is the failure of work whose process has died.
-var errDied = errors.New("the process that worked on it has died")
-
-// Abandon gives back the claims of dead processes, and returns how many there were. As after an
-// error of a worker, each attempt in a row waits longer: a range that ends its process again
-// and again leaves it time for other work. A claim that cannot be read expires.
-func (s *Store) Abandon(ctx context.Context, dead []string) (returned int, err error) {
-	type planned struct {
-		Range `bson:",inline"`
-		Plan  int64 `bson:"plan"`
-	}
-	var jobs []Job
-	var ranges []planned
-	held := bson.D{{Key: "holder", Value: bson.D{{Key: "$in", Value: dead}}}, leases.Alive()}
-	if err := s.request(ctx, func(ctx context.Context) (err error) {
-		jobs, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx, append(held, bson.E{Key: "state", Value: Planning})))
-		if err = s.omitted.Report(err, s.options.Logger); err != nil {
-			return err
-		}
-		ranges, err = mongox.All[planned](ctx, s.ranges)(s.ranges.Find(ctx, held))
-		return s.omitted.Report(err, s.options.Logger)
-	}); err != nil {
-		return 0, fmt.Errorf("find the claims of dead processes: %w", err)
-	}
-	var claims []Claim
-	for _, j := range jobs {
-		claims = append(claims, Claim{Job: j, Planning: true, Epoch: j.Epoch})
-	}
-	for _, r := range ranges {
-		claims = append(claims, Claim{Job: Job{ID: r.Job, Epoch: r.Plan}, Range: r.Range, Epoch: r.Epoch})
-	}
-	for _, c := range claims {
-		delay := poll.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
-		if err := s.Return(ctx, c, delay, errDied); err != nil && !stops(err) {
-			return returned, err
-		}
-		returned++
-	}
-	return returned, nil
 }
 
 // saved adds what a range has reached to an update.

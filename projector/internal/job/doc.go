@@ -21,7 +21,7 @@
 //
 // A claim is a lease, with an epoch (package lease). A process that lost its range, for
 // example because it was stopped for longer than its lease, changes nothing any more: it
-// gets [ErrLost]. [Store.Abandon] gives back the claims of a process that is dead.
+// gets [ErrLost].
 //
 // A save stores the position and the counts of the whole range so far, not a difference.
 // So a save that is repeated changes nothing, and what a lost holder had counted since

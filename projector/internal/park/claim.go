@@ -17,8 +17,8 @@ import (
 )
 
 // ErrClaimLost is returned if this process must no longer resume the aggregate: another
-// process has claimed the marker after this claim expired, a process that took this one for
-// dead has ended the claim, the aggregate was parked for another reason, or the marker is gone.
+// process has claimed the marker after this claim expired, the aggregate was parked for another
+// reason, or the marker is gone.
 var ErrClaimLost = errors.New("the parked aggregate is no longer claimed")
 
 // requestTimeout bounds one request about a claim.
@@ -32,16 +32,9 @@ var claims = lease.Fields{Until: fieldRetryAt, Holder: fieldClaim}
 // not due yet. The server decides.
 const clocksApart = 5 * time.Minute
 
-// unclaimed are the fields of a marker that its process removes with its claim.
-var unclaimed = []string{fieldClaim, fieldClaimer, fieldDeaths}
-
 // unsetAttempts returns the fields that only a marker that resumes has, to remove them.
 func unsetAttempts() bson.D {
-	unset := bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}}
-	for _, field := range unclaimed {
-		unset = append(unset, bson.E{Key: field, Value: ""})
-	}
-	return unset
+	return bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}, {Key: fieldClaim, Value: ""}}
 }
 
 // claimedKey is the key of a claimed marker.
@@ -79,7 +72,7 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, 
 	var m resumable
 	err := s.collection.FindOneAndUpdate(finding,
 		bson.D{{Key: fieldRetryAt, Value: bson.D{{Key: "$lte", Value: time.Now().Add(clocksApart)}}}, claims.Free(), {Key: "$or", Value: served}},
-		bson.A{bson.D{{Key: "$set", Value: append(claims.Take(claim, lasts), bson.E{Key: fieldClaimer, Value: mongox.Literal(s.options.Process)})}}},
+		bson.A{bson.D{{Key: "$set", Value: claims.Take(claim, lasts)}}},
 		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return model.Claimed{}, false, nil
@@ -94,10 +87,9 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, 
 }
 
 // Extend extends the claim by another lease and returns the marker's head, which may have
-// risen. Extend is called after progress, so it ends a series of deaths. It returns
-// [ErrClaimLost] if the claim is lost.
+// risen. It returns [ErrClaimLost] if the claim is lost.
 func (s *Store) Extend(ctx context.Context, c model.Claimed, lasts time.Duration) (head int64, err error) {
-	return s.change(ctx, c, bson.D{claims.Renew(lasts)}, fieldDeaths)
+	return s.change(ctx, c, bson.D{claims.Renew(lasts)})
 }
 
 // Finished is the head of a marker that is deleted. No event has that id.
@@ -137,54 +129,14 @@ func (s *Store) Postpone(ctx context.Context, c model.Claimed, f model.Failure) 
 		{Key: fieldEventID, Value: mongox.Literal(f.EventID)},
 		{Key: fieldAttempts, Value: mongox.Literal(f.Attempts)},
 		claims.Release(s.retryAfter(f.Attempts, f.Seldom)),
-	}, unclaimed...)
+	}, fieldClaim)
 	return err
 }
 
 // Return releases a marker unchanged. After the delay, any process can claim it.
 func (s *Store) Return(ctx context.Context, c model.Claimed, delay time.Duration) error {
-	_, err := s.change(ctx, c, bson.D{claims.Release(delay)}, unclaimed...)
+	_, err := s.change(ctx, c, bson.D{claims.Release(delay)}, fieldClaim)
 	return err
-}
-
-// Abandon ends the claims of dead processes, and returns how many. Requests of such a claim
-// that are still in flight match nothing.
-//
-// The marker is due soon, and later after each further death in a row: an aggregate whose
-// replay ends its process again and again leaves it time for other work. It is due no later
-// than if the claim had expired. A claim that cannot be read expires.
-func (s *Store) Abandon(ctx context.Context, dead []string) (ended int, err error) {
-	type abandoned struct {
-		ID      key           `bson:"_id"`
-		Claim   bson.ObjectID `bson:"claim"`
-		Claimer string        `bson:"claimer"`
-		Deaths  int           `bson:"deaths"`
-	}
-	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
-	defer cancel()
-	found, err := mongox.All[abandoned](ctx, s.collection)(s.collection.Find(ctx, bson.D{{Key: fieldClaimer, Value: bson.D{{Key: "$in", Value: dead}}}}))
-	if err := s.omitted.Report(err, s.options.Logger); err != nil {
-		return 0, fmt.Errorf("find the claims of dead processes: %w", mongox.Explain(ctx, err))
-	}
-	for _, m := range found {
-		result, err := s.collection.UpdateOne(ctx, bson.D{{Key: fieldID, Value: m.ID}, {Key: fieldClaim, Value: m.Claim}}, bson.A{
-			bson.D{{Key: "$set", Value: bson.D{
-				claims.Shorten(s.retryAfter(m.Deaths+deathAttempts, false)),
-				{Key: fieldDeaths, Value: mongox.Literal(m.Deaths + 1)},
-			}}},
-			bson.D{{Key: "$unset", Value: bson.A{fieldClaim, fieldClaimer}}},
-		})
-		if err != nil {
-			return ended, fmt.Errorf("end the claim of a dead process on %s in %s: %w", m.ID.AggregateID, m.ID.Projection, mongox.Explain(ctx, err))
-		}
-		if result.MatchedCount == 0 {
-			continue // the claim has ended meanwhile
-		}
-		ended++
-		s.options.Logger.Info().Str("projection", m.ID.Projection).Str("aggregateId", m.ID.AggregateID).Str("pod", m.Claimer).
-			Int("deaths", m.Deaths+1).Msg("process died while it resumed a parked aggregate; retrying")
-	}
-	return ended, nil
 }
 
 // change updates a claimed marker and returns its head.
@@ -206,10 +158,6 @@ func (s *Store) change(ctx context.Context, c model.Claimed, set bson.D, unset .
 	return m.Head, nil
 }
 
-// deathAttempts is how many attempts a death during a replay counts for: the process needs longer
-// to start again than the first waits last.
-const deathAttempts = 2
-
 // seldomAttempts is the number of attempts that a marker with seldom attempts begins with:
 // its first attempt is a minute away. There can be as many of them as there are aggregates.
 const seldomAttempts = 9
@@ -228,13 +176,8 @@ func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
 	return poll.After(s.options.FirstRetry, limit, attempts+1)
 }
 
-// Prepare creates the indexes of the collection of markers: one finds due markers and does not
-// contain permanent ones, the other finds the claims of a process.
+// Prepare creates the index of the collection of markers: it finds due markers, and does not
+// contain permanent ones.
 func Prepare(ctx context.Context, markers *mongo.Collection) error {
-	for _, field := range []string{fieldRetryAt, fieldClaimer} {
-		if err := mongox.CreateIndex(ctx, markers, bson.D{{Key: field, Value: 1}}, bson.E{Key: "sparse", Value: true}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return mongox.CreateIndex(ctx, markers, bson.D{{Key: fieldRetryAt, Value: 1}}, bson.E{Key: "sparse", Value: true})
 }

@@ -139,116 +139,34 @@ func TestSeldomAttemptsBeginLateAndAreUpToAnHourApart(t *testing.T) {
 	})
 }
 
-// until waits until a marker is claimed, and returns the claim and how long it took.
-func until(t *testing.T, s *park.Store) (claimed model.Claimed, took time.Duration) {
-	t.Helper()
-	for begun := time.Now(); time.Since(begun) <= 2*lease; <-time.After(100 * time.Millisecond) {
-		claimed, ok, err := s.Claim(t.Context(), lease)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ok {
-			return claimed, time.Since(begun)
-		}
-	}
-	t.Fatal("no marker was claimed")
-	return claimed, 0
-}
-
-// as returns a store of another process on the same markers.
-func as(c *collection, process string) *park.Store {
-	return newStore(c, park.Options{Process: process}, park.Served{Projection: "users"})
-}
-
-// Another process claims a marker soon after its process has died. Requests of the dead
-// process change nothing, and the claims of living processes last.
-func TestClaimOfADeadProcessEnds(t *testing.T) {
+// Requests of a claim that has expired change nothing after another process has claimed the marker,
+// and the claim of that process lasts.
+func TestExpiredClaimChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newClaims(t)
-		dead, living := as(c, "$dead"), as(c, "living")
-		abandon := func(want int) {
-			t.Helper()
-			if ended, err := living.Abandon(t.Context(), []string{"unknown", "$dead"}); err != nil || ended != want {
-				t.Errorf("%d claims ended, not %d: %v", ended, want, err)
+		c, s := newClaims(t)
+		late := claim(t, s)
+		<-time.After(lease)
+		next := claim(t, newStore(c, park.Options{}, park.Served{Projection: "users"}))
+		before := c.Marker(seven)
+		_, extended := s.Extend(t.Context(), late, lease)
+		_, finished := s.Finish(t.Context(), late, 9, lease)
+		for _, err := range []error{extended, finished, s.Postpone(t.Context(), late, model.Failure{}), s.Return(t.Context(), late, 0)} {
+			if !errors.Is(err, park.ErrClaimLost) {
+				t.Errorf("error %v", err)
 			}
 		}
-		abandon(0)
-		late := claim(t, dead)
-		if _, ok, err := living.Claim(t.Context(), lease); ok || err != nil {
-			t.Errorf("claimed twice, %v", err)
+		if after := c.Marker(seven); !reflect.DeepEqual(before, after) {
+			t.Errorf("an expired claim has changed %v to %v", before, after)
 		}
-		abandon(1)
-		abandon(0)
-		ended := c.Marker(seven)
-		if ended["claim"] != nil || ended["claimer"] != nil {
-			t.Errorf("the claim of the dead process is in %v", ended)
-		}
-		refused := func() {
-			t.Helper()
-			before := c.Marker(seven)
-			_, extended := dead.Extend(t.Context(), late, lease)
-			_, finished := dead.Finish(t.Context(), late, 9, lease)
-			for _, err := range []error{extended, finished, dead.Postpone(t.Context(), late, model.Failure{}), dead.Return(t.Context(), late, 0)} {
-				if !errors.Is(err, park.ErrClaimLost) {
-					t.Errorf("error %v", err)
-				}
-			}
-			if after := c.Marker(seven); !reflect.DeepEqual(before, after) {
-				t.Errorf("a dead process has changed %v to %v", before, after)
-			}
-		}
-		refused()
-		next, took := until(t, living)
-		if took > 1100*time.Millisecond || next.Head != 5 || next.Attempts != 0 {
-			t.Errorf("claimed %+v after %v", next, took)
-		}
-		refused()
-		abandon(0)
-		if _, err := living.Extend(t.Context(), next, lease); err != nil {
-			t.Errorf("a living process has lost its claim: %v", err)
+		if _, err := s.Extend(t.Context(), next, lease); err != nil {
+			t.Errorf("the present claim is lost: %v", err)
 		}
 	})
 }
 
-// An aggregate whose replay ends its process again and again waits longer each time, but no
-// longer than if its claims expired. After progress, the waits start again.
-func TestAggregateThatEndsItsProcessesWaitsLonger(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := newClaims(t)
-		s := as(c, "dead")
-		claimed := claim(t, s)
-		die := func(limit time.Duration) {
-			t.Helper()
-			if ended, err := s.Abandon(t.Context(), []string{"dead"}); err != nil || ended != 1 {
-				t.Fatalf("%d claims ended: %v", ended, err)
-			}
-			var took time.Duration
-			if claimed, took = until(t, s); took < limit/2 || took > limit+100*time.Millisecond {
-				t.Errorf("claimed after %v, want at most %v", took, limit)
-			}
-		}
-		for _, limit := range []time.Duration{800 * time.Millisecond, 1600 * time.Millisecond, 3200 * time.Millisecond} {
-			die(limit)
-		}
-		if _, err := s.Extend(t.Context(), claimed, lease); err != nil {
-			t.Fatal(err)
-		}
-		die(800 * time.Millisecond)
-		<-time.After(lease - 200*time.Millisecond)
-		die(200 * time.Millisecond)
-		if err := s.Return(t.Context(), claimed, 0); err != nil {
-			t.Error(err)
-		}
-		if m := c.Marker(seven); m["deaths"] != nil || m["claim"] != nil || m["claimer"] != nil {
-			t.Errorf("returned as %v", m)
-		}
-	})
-}
-
-// A marker that does not resume any more names no process, and its claim ends.
-func TestPermanentMarkerHasNoClaimer(t *testing.T) {
+// The claim of a marker that does not resume any more ends.
+func TestPermanentMarkerHasNoClaim(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *park.Store){
 		"permanent": func(t *testing.T, s *park.Store) {
@@ -263,8 +181,7 @@ func TestPermanentMarkerHasNoClaimer(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _ := newClaims(t)
-			s := as(c, "dead")
+			c, s := newClaims(t)
 			claimed := claim(t, s)
 			end(t, s)
 			if _, err := s.Extend(t.Context(), claimed, lease); !errors.Is(err, park.ErrClaimLost) {
@@ -274,10 +191,7 @@ func TestPermanentMarkerHasNoClaimer(t *testing.T) {
 			if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
 				t.Errorf("%s: claimed %v, %v", name, c.Marker(seven), err)
 			}
-			if ended, err := s.Abandon(t.Context(), []string{"dead"}); err != nil || ended != 0 {
-				t.Errorf("%s: %d claims ended: %v", name, ended, err)
-			}
-			if m := c.Marker(seven); m["claimer"] != nil || m["retryAt"] != nil {
+			if m := c.Marker(seven); m["claim"] != nil || m["retryAt"] != nil {
 				t.Errorf("%s: the marker is %v", name, m)
 			}
 		})

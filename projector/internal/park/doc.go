@@ -29,9 +29,8 @@
 //
 // # Dead processes
 //
-// A claim names its process. A process that knows that another one is dead ends the claims of
-// the dead one by Abandon. If a process is taken for dead by mistake, two processes can replay
-// the same aggregate for a while, as after the expiry of a claim. The watermark guards their
+// The claim of a process that dies ends with its lease. If a claim expires while its process still
+// works, two processes can replay the same aggregate for a while. The watermark guards their
 // writes, and only the process with the claim changes the marker.
 //
 // # Permanent reasons

@@ -60,11 +60,6 @@ const (
 	fieldAttempts = "attempts"
 	// fieldClaim identifies the attempt of a process to resume the aggregate, until retryAt.
 	fieldClaim = "claim"
-	// fieldClaimer names the process of a claim.
-	fieldClaimer = "claimer"
-	// fieldDeaths counts the processes in a row that have died while they resumed the
-	// aggregate.
-	fieldDeaths = "deaths"
 )
 
 // maxKeys bounds the keys of one request.
@@ -96,9 +91,6 @@ type Options struct {
 	// wait doubles with each attempt, up to MaxRetry, or up to an hour if the reason mostly
 	// ends only when somebody acts. The defaults are 200 ms and 1 m.
 	FirstRetry, MaxRetry time.Duration
-	// Process is the unique name of this process. If it dies, [Store.Abandon] finds its claims
-	// by it. Only a process that claims markers needs one.
-	Process string
 }
 
 // Store is the list of parked aggregates. It is safe for concurrent use.

@@ -191,7 +191,7 @@ func TestUnreadableMarkersAreLeftOut(t *testing.T) {
 	s := park.NewStore(c, park.Options{Logger: zerolog.New(&log)})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", EventID: 3, Head: 5})
 	c.Set(t, bson.D{{Key: "_id", Value: bson.D{{Key: "projection", Value: "zzz"}, {Key: "aggregateId", Value: 7}}}}, bson.D{{Key: "reason", Value: "missing"}, {Key: "eventId", Value: 1}})
-	c.Set(t, of(model.Unit{Projection: "zzz", AggregateID: "8"}), bson.D{{Key: "reason", Value: 7}, {Key: "eventId", Value: 1}, {Key: "claimer", Value: "dead"}, {Key: "claim", Value: "x"}})
+	c.Set(t, of(model.Unit{Projection: "zzz", AggregateID: "8"}), bson.D{{Key: "reason", Value: 7}, {Key: "eventId", Value: 1}})
 	if listed, err := s.List(t.Context(), park.Filter{}, 10); err != nil || len(listed) != 1 || listed[0].AggregateID != "7" {
 		t.Errorf("listed are %v, %v", listed, err)
 	}
@@ -202,8 +202,5 @@ func TestUnreadableMarkersAreLeftOut(t *testing.T) {
 	}
 	if counts, err := s.Count(t.Context()); err != nil || counts[park.Group{Projection: "users", Generation: 1, Reason: "expression"}] != 1 {
 		t.Errorf("the counts are %v, %v", counts, err)
-	}
-	if n, err := s.Abandon(t.Context(), []string{"dead"}); n != 0 || err != nil {
-		t.Errorf("%d claims of a dead process ended: %v", n, err)
 	}
 }
