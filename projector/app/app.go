@@ -325,7 +325,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		for _, kind := range kinds {
 			working[kind] = workers
 		}
-		return job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: working, Holder: pod, Away: away, Small: small, Logger: p.logger})
+		return job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: working, Holder: pod, Here: workers.Serves, Small: small, Logger: p.logger})
 	}
 	past.runner, past.reconciling = runner(smallJob(c.History.JobRate()), job.Build, job.Sweep, job.Verify), runner(0, job.Reconcile)
 	past.coordinator = p.coordinator(s, past, parked, events)

@@ -55,10 +55,6 @@ func (h *upkeep) parkedKinds() []operate.ParkedKind {
 	return operate.ParkedKinds(h.parked.Counts(), h.follower.Projections())
 }
 
-// away is how long this process leaves a job alone if it has no target for it. A generation
-// that has just begun reaches this process within that time.
-const away = 5 * time.Second
-
 // smallJob is how many events a small job reads at most. rate is how many events a second all jobs
 // may read; 0 for no limit. Other processes could not take a part of a small job before it is done,
 // and it needs no progress, because it lasts seconds.

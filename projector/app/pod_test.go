@@ -92,7 +92,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	pod.reader = event.NewReader(p.config.Fields)
 	pod.upkeep = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, p.compiler, false))
 	workers := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(history.Activity))
-	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: map[job.Kind]job.Worker{job.Build: workers, job.Sweep: workers, job.Verify: workers}, Holder: name, Small: smallJob(p.config.History.JobRate()), Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
+	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: map[job.Kind]job.Worker{job.Build: workers, job.Sweep: workers, job.Verify: workers}, Holder: name, Small: smallJob(p.config.History.JobRate()), Here: workers.Serves, Poll: 50 * time.Millisecond})
 	pod.coordinator = p.coordinator(s, pod.upkeep, parked, events)
 	if err := park.Prepare(t.Context(), park.In(s.State)); err != nil {
 		t.Fatal(err)

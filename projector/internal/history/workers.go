@@ -91,6 +91,12 @@ func (w *Workers) target(j job.Job) (*engine.Target, error) {
 	return nil, fmt.Errorf("projection %s, generation %d: %w", j.Projection, j.Generation, ErrUnknownTarget)
 }
 
+// Serves reports whether this process serves the generation of a job.
+func (w *Workers) Serves(j job.Job) bool {
+	_, err := w.target(j)
+	return err == nil
+}
+
 // plan makes the spans of a job. A verification walks over the documents and the side watermarks
 // too.
 func (w *Workers) plan(ctx context.Context, j job.Job) (spans []span, total int64, err error) {

@@ -42,8 +42,8 @@
 //
 // A [Runner] works on a bounded number of ranges. It asks the active jobs in turn, and
 // takes one range of each. It asks only for kinds that its process has a [Worker] for, so a
-// job of another kind waits for a process that has one. A worker that cannot work on a job
-// in this process returns [ErrNotHere], and the runner ignores that job for a while. Jobs
-// that have ended are not read, because an index selects the active ones. The last 20 of
-// each kind and projection are kept.
+// job of another kind waits for a process that has one. It claims nothing of a job that its
+// process cannot work on. If that changes after the claim, the worker returns [ErrNotHere], and
+// the range is open again after a second. Jobs that have ended are not read, because an index
+// selects the active ones. The last 20 of each kind and projection are kept.
 package job

@@ -62,9 +62,9 @@ type RunnerOptions struct {
 	// Poll is the average time between two searches for work while there is none; default
 	// 1 s.
 	Poll time.Duration
-	// Away is how long the runner ignores a job that this process cannot work on; default
-	// 1 m.
-	Away   time.Duration
+	// Here reports whether this process can work on a job; nil means always. The runner claims
+	// nothing of other jobs.
+	Here   func(Job) bool
 	Logger zerolog.Logger
 }
 
@@ -78,20 +78,12 @@ type Runner struct {
 	waiting []Job
 	// unread and unclaimed limit the lines about retries.
 	unread, unclaimed obs.Repeats
-
-	mu sync.Mutex
-	// away are the jobs that this process cannot work on, with the time until which it
-	// ignores them.
-	away map[string]time.Time
 }
 
 // NewRunner makes a runner.
 func NewRunner(o RunnerOptions) *Runner {
-	o.Parallel, o.Lease = cmp.Or(o.Parallel, 2), cmp.Or(o.Lease, 30*time.Second)
-	o.Poll, o.Away = cmp.Or(o.Poll, time.Second), cmp.Or(o.Away, time.Minute)
-	return &Runner{
-		options: o, kinds: slices.Sorted(maps.Keys(o.Workers)), free: make(chan struct{}, 1), away: make(map[string]time.Time),
-	}
+	o.Parallel, o.Lease, o.Poll = cmp.Or(o.Parallel, 2), cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Poll, time.Second)
+	return &Runner{options: o, kinds: slices.Sorted(maps.Keys(o.Workers)), free: make(chan struct{}, 1)}
 }
 
 // Run works until ctx ends. Then it returns its unfinished ranges to the store, and
@@ -161,7 +153,7 @@ func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 		}
 		j := r.waiting[0]
 		r.waiting = r.waiting[1:]
-		if r.isAway(j.ID) {
+		if here := r.options.Here; here != nil && !here(j) {
 			continue
 		}
 		requested := time.Now()
@@ -174,30 +166,6 @@ func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 		}
 	}
 	return Claim{}, time.Time{}, false
-}
-
-// isAway reports whether this process ignores the job for now.
-func (r *Runner) isAway(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	until, ok := r.away[id]
-	if ok && time.Now().After(until) {
-		delete(r.away, id)
-		ok = false
-	}
-	return ok
-}
-
-// leaveAlone leaves a job to other processes for a while.
-func (r *Runner) leaveAlone(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for other, until := range r.away {
-		if time.Now().After(until) {
-			delete(r.away, other)
-		}
-	}
-	r.away[id] = time.Now().Add(r.options.Away)
 }
 
 // work works on a claim, which was requested at that time, keeps its lease meanwhile, and
@@ -255,8 +223,8 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 		err = jobs.Return(settling, c, 0, nil)
 	case errors.Is(err, ErrNotHere):
 		log.Debug().Err(err).Msg("range left to other processes")
-		r.leaveAlone(c.Job.ID)
-		err = jobs.Return(settling, c, 0, nil)
+		// This process may claim it again before it knows that another definition is live.
+		err = jobs.Return(settling, c, firstRetry, nil)
 	case isPermanent(err):
 		err = jobs.Fail(settling, c, err)
 	default:
