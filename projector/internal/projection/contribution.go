@@ -180,7 +180,7 @@ func (c *contribution) begin(dst []byte, n int, key string, element bson.RawValu
 }
 
 // aboutKeys is the remedy for keys of other types.
-const aboutKeys = "a key is a text, a whole number, an ObjectId or a UUID: convert the value with string()"
+const aboutKeys = "a key is a text, a whole number, an ObjectId or a UUID: convert the value with string(), or a Decimal128 with int()"
 
 // documentKey returns the _id of the document for the result of key.
 func documentKey(v ref.Val) (string, error) {

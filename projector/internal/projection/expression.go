@@ -125,7 +125,7 @@ func checkResult(t *cel.Type, want resultKind) error {
 	case numberValue:
 		fits, says = is(types.IntKind, types.DoubleKind) || t.IsExactType(typeDecimal128), "not a number"
 	case nameValue:
-		fits, says = is(types.StringKind, types.IntKind, types.DoubleKind), "and a field is named by a text or a whole number: convert it with string()"
+		fits, says = is(types.StringKind, types.IntKind, types.DoubleKind), "and a field is named by a text or a whole number: convert it with string(), or a Decimal128 with int()"
 	case payloadValue:
 		fits, says = is(types.MapKind, types.StructKind), "not a document"
 	case listValue:

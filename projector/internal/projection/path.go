@@ -256,8 +256,8 @@ func (s *pathStep) take(v ref.Val, m *meter) (err error) {
 	return nil
 }
 
-// keyName returns the name of a field for the result of an expression. Whole numbers of
-// all kinds have the same name, because a driver decides which kind it stores 10 as.
+// keyName returns the name of a field for the result of an expression. A whole double has the name
+// of the int, because a driver decides which kind it stores 10 as.
 func keyName(v ref.Val) (string, error) {
 	switch v := v.(type) {
 	case types.String:
@@ -274,7 +274,10 @@ func keyName(v ref.Val) (string, error) {
 	case types.Null:
 		return "", errors.New("the name is null: give it a default, such as payload.?reason.orValue('none')")
 	}
-	return "", fmt.Errorf("the name is %s: a name is a text or a whole number, so convert the value with string()", v.Type().TypeName())
+	if isDecimal(v) {
+		return "", errors.New("the name is a Decimal128: convert the value with int(), or with string(), for which 10 and 10.0 have different names")
+	}
+	return "", fmt.Errorf("the name is %s: a name is a text or a whole number, so convert the value with string()", plainType(v.Type().TypeName()))
 }
 
 // change computes the new value at an operation's path from the old one. A value with

@@ -38,6 +38,7 @@ func TestComputedPaths(t *testing.T) {
 		{"a name in backquotes", "{set: {\"`a (b)`.c\": 1}}", ``, `{}`, `{"a (b)":{"c":1}}`},
 
 		{"null", `{inc: {"by[state.r]": 1}}`, ``, `{}`, `error: inc by[state.r]: in brackets: state.r: the name is null: give it a default`},
+		{"a Decimal128", `{inc: {"by[payload.r]": 1}}`, ``, `{"r":{"$numberDecimal":"10"}}`, `error: the name is a Decimal128: convert the value with int()`},
 		{"a fraction", `{inc: {"by[payload.r]": 1}}`, ``, `{"r":1.5}`, `error: the name is double: a name is a text or a whole number`},
 		{"a boolean", `{inc: {"by[payload.r]": 1}}`, ``, `{"r":true}`, `error: the name is bool`},
 		{"a document", `{inc: {"by[payload.r]": 1}}`, ``, `{"r":{}}`, `error: the name is map`},
