@@ -145,10 +145,7 @@ func starterName(aggregateType string) string {
 var selectable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // celReserved are the words that CEL does not allow as field names in a path.
-var celReserved = []string{
-	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
-	"namespace", "null", "package", "return", "true", "var", "void", "while",
-}
+var celReserved = []string{"false", "in", "null", "true"}
 
 func (s *shape) starterHandler(eventType string, timed bool) starterHandler {
 	h := starterHandler{eventType: eventType, timed: timed}

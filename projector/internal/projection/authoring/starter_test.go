@@ -165,7 +165,7 @@ func TestStarterCompilesForAnyEvents(t *testing.T) {
 // field has a name that a file cannot hold.
 func TestStarterIsWrittenWhateverTheNamesAre(t *testing.T) {
 	t.Parallel()
-	names := []string{"*", "Order*", "a | b", "a|b", "a\nb", "\x01", "\x7f", "\u0085", "\u2028", "\u202e", "\ufeff", "\ufffe", " x ", "on", "~", "1", "a: b", "# c", "<<", "$a", "a.b", "'q'"}
+	names := []string{"*", "Order*", "a | b", "a|b", "a\nb", "\x01", "\x7f", "\u0085", "\u2028", "\u202e", "\ufeff", "\ufffe", " x ", "on", "~", "1", "a: b", "# c", "<<", "$a", "a.b", "'q'", "in", "true", "package", "if"}
 	for _, name := range names {
 		field, err := json.Marshal(name)
 		if err != nil {
@@ -182,6 +182,9 @@ func TestStarterIsWrittenWhateverTheNamesAre(t *testing.T) {
 		leftOut := strings.Contains(name, "*") || strings.Contains(name, " | ")
 		if got := inference.LeftOut(); leftOut != slices.Contains(got, name) {
 			t.Errorf("%q: left out: %q", name, got)
+		}
+		if slices.Contains([]string{"on", "package", "if"}, name) && !strings.Contains(string(starter.Projections), "payload.?"+name) {
+			t.Errorf("%q: the file lacks the field:\n%s", name, starter.Projections)
 		}
 		if !strings.Contains(string(starter.Projections), "payload.?b") {
 			t.Errorf("%q: the file lacks the other field:\n%s", name, starter.Projections)
