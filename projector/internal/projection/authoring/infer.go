@@ -207,7 +207,8 @@ func (s *shape) node() *yaml.Node {
 	return n
 }
 
-// properties adds the fields and the list of those that every document has.
+// properties adds the fields and the list of those that every document has. The list is there even
+// if it is empty: without one, "projector check" would not warn about fields that may be absent.
 func (s *shape) properties(n *yaml.Node) {
 	fields := mapping()
 	required := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
@@ -217,13 +218,12 @@ func (s *shape) properties(n *yaml.Node) {
 			required.Content = append(required.Content, scalar(name))
 		}
 	}
+	n.Content = append(n.Content, scalar("properties"), fields)
 	if len(fields.Content) == 0 {
 		fields.Style = yaml.FlowStyle
+		return
 	}
-	n.Content = append(n.Content, scalar("properties"), fields)
-	if len(required.Content) > 0 {
-		n.Content = append(n.Content, scalar("required"), required)
-	}
+	n.Content = append(n.Content, scalar("required"), required)
 }
 
 // word returns the schema's word for all types seen; empty if there is no single one.

@@ -30,11 +30,13 @@ func TestInference(t *testing.T) {
 		i.Add(projectiontest.Event(1, "Counted", "{\"byKey\":{"+strings.Join(many, ",")+"}}"))
 	}
 	i.Add(projectiontest.Event(1, "Cancelled", ""))
+	i.Add(projectiontest.Event(1, "Noted", ""))
+	i.Add(projectiontest.Event(1, "Noted", `{"note":"x"}`))
 	got, err := i.YAML()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `# Inferred from 5 events. Events that were not among them may have other fields and types.
+	const want = `# Inferred from 7 events. Events that were not among them may have other fields and types.
 events:
   # events seen: 1
   Cancelled:
@@ -68,6 +70,12 @@ events:
       quantity: {type: integer}
       sku: {type: string}
     required: [at, either, lines, note, price, quantity, sku]
+  # events seen: 2
+  Noted:
+    type: object
+    properties:
+      note: {type: string}
+    required: []
 `
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
