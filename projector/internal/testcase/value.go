@@ -101,7 +101,7 @@ func (r *caseReader) extended(node *yaml.Node) any {
 		}
 	}
 	remedy := ""
-	if len(node.Content) == 2 && node.Content[1].Tag != "!!str" && strings.HasPrefix(node.Content[0].Value, "$number") {
+	if len(node.Content) == 2 && node.Content[1].Kind == yaml.ScalarNode && node.Content[1].Tag != "!!str" {
 		remedy = fmt.Sprintf(" (the value needs quotes: {%s: \"%s\"})", node.Content[0].Value, node.Content[1].Value)
 	}
 	r.problem(node, r.name, "read Extended JSON: %v%s", err, remedy)
