@@ -65,7 +65,7 @@ func appendList(dst []byte, field string, order Order, all []embeddedPart) ([]by
 	for i := range all {
 		l := &all[i]
 		value, ok := Lookup(l.value.Value, by)
-		if !ok || value.Type == bson.TypeNull {
+		if by == "" || !ok || value.Type == bson.TypeNull {
 			continue
 		}
 		if l.by = value; first == nil {

@@ -87,6 +87,17 @@ func TestListRefusesElements(t *testing.T) {
 	}
 }
 
+// TestListWithoutSortHasNoField checks that a list without sort does not sort by a field without a
+// name.
+func TestListWithoutSortHasNoField(t *testing.T) {
+	t.Parallel()
+	p := projectiontest.One(t, strings.NewReplacer("key: state.member", "key: \"'k'\"\n        each: state.dueOn", ", sort: -dueOn", "").Replace(loans))
+	f := p.Fold(nil, lent("a", bson.A{bson.D{{Key: "", Value: bson.D{}}}}))
+	if _, _, err := p.View().Merge("k", nil, []model.PartChange{{AggregateID: "a", After: f.Document}}); f.Err != nil || err != nil {
+		t.Errorf("%v, %v", f.Err, err)
+	}
+}
+
 func TestListDeclarations(t *testing.T) {
 	t.Parallel()
 	for as, want := range map[string]string{
