@@ -33,7 +33,7 @@ func (p *Projection) Forgets() bool {
 // rules reports whether a rule of the source is for an event type, or for one that its events can
 // become.
 func (from *source) rules(u upcasts, eventType string) bool {
-	return u.leads(eventType, func(t string) bool { return from.on[t] != nil })
+	return u.leads(eventType, func(t string) bool { return from.on[t] != nil }, map[string]bool{})
 }
 
 // snapshot reads one event type of the section snapshots.

@@ -160,10 +160,15 @@ func (p place) ofEvent(node *yaml.Node, want resultKind) *expression {
 	return x
 }
 
-// leads reports whether an event of a type can become one of a type for which handled holds.
-func (u upcasts) leads(eventType string, handled func(string) bool) bool {
+// leads reports whether an event of a type can become one of a type for which handled holds. seen
+// are the types that do not lead there.
+func (u upcasts) leads(eventType string, handled func(string) bool, seen map[string]bool) bool {
+	if seen[eventType] {
+		return false
+	}
+	seen[eventType] = true
 	return handled(eventType) || slices.ContainsFunc(u[eventType], func(step upcast) bool {
-		return step.to != "" && u.leads(step.to, handled)
+		return step.to != "" && u.leads(step.to, handled, seen)
 	})
 }
 
@@ -177,23 +182,25 @@ func (u upcasts) leaves(eventType string) bool {
 func (u upcasts) of(on handlers) upcasts {
 	seen := upcasts{}
 	for eventType, steps := range u {
-		if u.leads(eventType, func(t string) bool { return on[t] != nil }) {
+		if u.leads(eventType, func(t string) bool { return on[t] != nil }, map[string]bool{}) {
 			seen[eventType] = steps
 		}
 	}
 	return seen
 }
 
-// circle returns a chain of event types that ends where it begins; nil if there is none.
-func (u upcasts) circle(chain ...string) []string {
+// circle returns a chain of event types that ends where it begins; nil if there is none. seen are the
+// types from which the search has begun.
+func (u upcasts) circle(seen map[string]bool, chain ...string) []string {
 	last := chain[len(chain)-1]
 	for _, step := range u[last] {
 		switch {
 		case step.to == "":
 		case step.to == chain[0]:
 			return append(chain, step.to)
-		case !slices.Contains(chain, step.to):
-			if found := u.circle(append(slices.Clone(chain), step.to)...); found != nil {
+		case !seen[step.to]:
+			seen[step.to] = true
+			if found := u.circle(seen, append(slices.Clone(chain), step.to)...); found != nil {
 				return found
 			}
 		}
@@ -204,7 +211,7 @@ func (u upcasts) circle(chain ...string) []string {
 // checkCircles reports upcasts that would not end. It returns false if there are any.
 func (l *loader) checkCircles() bool {
 	for _, eventType := range sortedKeys(l.upcast.all) {
-		if circle := l.upcast.all.circle(eventType); circle != nil {
+		if circle := l.upcast.all.circle(map[string]bool{}, eventType); circle != nil {
 			at := l.upcast.nodes[eventType]
 			at.place.problem(at.node, "the upcasts go round in a circle: %s", strings.Join(circle, " → "))
 			return false

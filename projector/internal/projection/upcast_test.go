@@ -254,3 +254,16 @@ upcasts:
 		}
 	})
 }
+
+// TestUpcastsInManyWays has a trillion chains of upcasts from the first type to the last one.
+func TestUpcastsInManyWays(t *testing.T) {
+	t.Parallel()
+	var upcasts strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&upcasts, "T%02d: [{when: payload.a, type: T%02d}, {when: payload.b, type: T%02[2]d}], ", i, i+1)
+	}
+	p := projectiontest.One(t, "{upcasts: {"+upcasts.String()+"Other: {payload: payload}}, projections: [{name: p, collection: c, on: {T40: {set: {n: '1'}}}}]}")
+	if got := p.Definition(); !strings.Contains(got, "T00") || strings.Contains(got, "Other") {
+		t.Errorf("the definition is %s", got)
+	}
+}
