@@ -12,6 +12,6 @@
 // # Files
 //
 //	documents  document, update, keys, size
-//	views      viewdocument, viewfold, total
+//	views      viewdocument, viewfold, list, total, keyedtotal
 //	values     fields, compare, number, decimal, rounding
 package fold

@@ -114,8 +114,8 @@ func (d *document) push(field *fold.Touched, v bson.RawValue) error {
 	return nil
 }
 
-// reaches reports whether there is a value at p, or a value on the path that is not a
-// document. It does not look into arrays.
+// reaches reports whether there is a value at p, or at the array on the path whose elements p
+// selects. It does not look into arrays.
 func (d *document) reaches(p fieldPath) bool {
 	var v bson.RawValue
 	if i := d.IndexTouched(p[0].name); i >= 0 {
