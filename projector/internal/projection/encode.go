@@ -33,24 +33,20 @@ const maxDepth = 90
 // byte for byte. Durations, types and functions cannot be encoded, nor can a value that is
 // larger than [fold.MaxState].
 func encodeValue(v ref.Val, m *meter) (bson.RawValue, error) {
-	e := encoder{m}
-	e.charge(v)
+	m.charge(v)
 	if raw, ok := rawOf(v); ok {
 		return raw, checkCopy(raw, 0)
 	}
-	t, data, err := e.appendCharged(nil, v, 0)
+	t, data, err := m.appendCharged(nil, v, 0)
 	if err == nil && len(data) > fold.MaxState {
 		err = fold.ErrOutgrown
 	}
 	return bson.RawValue{Type: t, Value: data}, err
 }
 
-// encoder encodes values at the expense of a meter. It charges each part of a value before
-// it appends the part.
-type encoder struct{ meter *meter }
-
-// charge charges the encoding of a value without its members.
-func (e encoder) charge(v ref.Val) {
+// charge charges the encoding of a value without its members. Each part of a value is charged before
+// it is appended.
+func (m *meter) charge(v ref.Val) {
 	const scalar = 8
 	n := scalar
 	switch v := v.(type) {
@@ -61,7 +57,7 @@ func (e encoder) charge(v ref.Val) {
 	case *arrayValue:
 		n = v.bytes()
 	}
-	e.meter.spend(0, n)
+	m.spend(0, n)
 }
 
 // rawOf returns a value that is copied byte for byte.
@@ -113,7 +109,7 @@ var (
 )
 
 // appendCharged appends the encoding of v, which is charged, to dst and returns its type.
-func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
+func (m *meter) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
 	if depth > maxDepth {
 		return 0, dst, errTooDeep
 	}
@@ -143,17 +139,17 @@ func (e encoder) appendCharged(dst []byte, v ref.Val, depth int) (bson.Type, []b
 	case *types.Optional:
 		return 0, dst, fmt.Errorf("optional value inside another: use .orValue() or [?…]")
 	case traits.Mapper:
-		dst, err := e.appendMap(dst, v, depth)
+		dst, err := m.appendMap(dst, v, depth)
 		return bson.TypeEmbeddedDocument, dst, err
 	case traits.Lister:
-		dst, err := e.appendList(dst, v, depth)
+		dst, err := m.appendList(dst, v, depth)
 		return bson.TypeArray, dst, err
 	}
 	return 0, dst, fmt.Errorf("%s cannot be stored as BSON", v.Type().TypeName())
 }
 
-func (e encoder) appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {
-	entries := sortedEntries(m, e.meter)
+func (m *meter) appendMap(dst []byte, from traits.Mapper, depth int) ([]byte, error) {
+	entries := sortedEntries(from, m)
 	for _, entry := range entries {
 		name, ok := entry.key.(types.String)
 		if !ok {
@@ -170,19 +166,19 @@ func (e encoder) appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, erro
 			continue // a document of the event store can have a field twice
 		}
 		var err error
-		if dst, err = e.appendMember(dst, value, depth, func(dst []byte) []byte { return append(dst, key...) }); err != nil {
+		if dst, err = m.appendMember(dst, value, depth, func(dst []byte) []byte { return append(dst, key...) }); err != nil {
 			return dst, fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return fold.FinishDocument(dst, start), nil
 }
 
-func (e encoder) appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
+func (m *meter) appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	i := 0
 	for it := l.Iterator(); it.HasNext() == types.True; i++ {
 		var err error
-		if dst, err = e.appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return fold.AppendIndex(dst, i) }); err != nil {
+		if dst, err = m.appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return fold.AppendIndex(dst, i) }); err != nil {
 			return dst, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
@@ -191,15 +187,15 @@ func (e encoder) appendList(dst []byte, l traits.Lister, depth int) ([]byte, err
 
 // appendMember appends an element of a document: its type, which is known only after the
 // value is encoded, its name and its value.
-func (e encoder) appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
+func (m *meter) appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
 	at := len(dst)
 	if at > fold.MaxState {
 		return dst, fold.ErrOutgrown
 	}
 	dst = name(append(dst, 0))
-	e.charge(v)
-	e.meter.spend(0, len(dst)-at+1)
-	t, dst, err := e.appendCharged(append(dst, 0), v, depth+1)
+	m.charge(v)
+	m.spend(0, len(dst)-at+1)
+	t, dst, err := m.appendCharged(append(dst, 0), v, depth+1)
 	if err != nil {
 		return dst, err
 	}

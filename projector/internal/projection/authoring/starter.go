@@ -141,11 +141,8 @@ func starterName(aggregateType string) string {
 	return "aggregate"
 }
 
-// selectable matches the field names that payload.?field can contain.
+// selectable matches the field names that payload.?field can contain, except for words of CEL.
 var selectable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// celReserved are the words that CEL does not allow as field names in a path.
-var celReserved = []string{"false", "in", "null", "true"}
 
 func (s *shape) starterHandler(eventType string, timed bool) starterHandler {
 	h := starterHandler{eventType: eventType, timed: timed}
@@ -156,7 +153,7 @@ func (s *shape) starterHandler(eventType string, timed bool) starterHandler {
 		_, word := s.fields[name].word()
 		switch {
 		case word == "array", len(h.fields) == maxStarterFields, s.fields[name].open,
-			!selectable.MatchString(name), slices.Contains(celReserved, name), model.EngineOwned(name),
+			!selectable.MatchString(name), slices.Contains([]string{"false", "in", "null", "true"}, name), model.EngineOwned(name),
 			name == starterCount, name == starterType, name == starterTime:
 			h.skipped = append(h.skipped, name)
 		default:
