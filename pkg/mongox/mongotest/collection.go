@@ -202,6 +202,13 @@ func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...option
 	})
 }
 
+// CountDocuments is [mongo.Collection.CountDocuments].
+func (c *Collection) CountDocuments(ctx context.Context, filter any, opts ...options.Lister[options.CountOptions]) (int64, error) {
+	return answer(ctx, c, Aggregate, func(ctx context.Context, now clock) (int64, error) {
+		return c.collection.CountDocuments(ctx, now.set(filter), opts...)
+	})
+}
+
 // cursor is answer for requests that return several documents.
 func (c *Collection) cursor(ctx context.Context, name string, send func(context.Context, clock) (*mongo.Cursor, error)) (*mongo.Cursor, error) {
 	documents, err := answer(ctx, c, name, func(ctx context.Context, now clock) (documents []any, err error) {

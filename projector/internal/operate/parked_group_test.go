@@ -16,7 +16,7 @@ func TestOneBadEventIsOneLine(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	marker := func(of, aggregate string, event int64, problem string) park.Listed {
-		return park.Listed{Projection: of, AggregateID: aggregate, Generation: 1, Reason: "expression", EventID: event, Head: 9, ParkedAt: now, Error: problem}
+		return park.Listed{Key: park.Key{Projection: of, AggregateID: aggregate, Generation: 1}, Reason: "expression", EventID: event, Head: 9, ParkedAt: now, Error: problem}
 	}
 	found := []park.Listed{marker("books", "b-1", 4, "no such key: title"), marker("loans", "b-2", 4, "no"), marker("loans", "b-1", 4, "no such key: title"), marker("fines", "b-1", 4, "no such key: due"), marker("books", "b-1", 5, "no")}
 	var out bytes.Buffer

@@ -15,12 +15,12 @@ func TestNextOfAParkedAggregate(t *testing.T) {
 	entries := map[string]*catalog.Entry{"orders": {Building: &catalog.Build{Generation: 2}}, "old": {RetiredAt: new(time.Time)}}
 	at := time.Unix(1, 0)
 	for want, m := range map[string]park.Listed{
-		"parked retry":          {Projection: "orders", Generation: 1},
-		"roll out a correction": {Projection: "orders", Generation: 2},
-		"resumes by itself":     {Projection: "orders", Generation: 2, RetryAt: &at},
-		"being resumed":         {Projection: "orders", Generation: 1, RetryAt: &at, Claimed: true},
-		"projection is retired": {Projection: "old", Generation: 1, RetryAt: &at},
-		"discarded":             {Projection: "orders", Generation: 2, Discarded: &park.Discard{}},
+		"parked retry":          {Key: park.Key{Projection: "orders", Generation: 1}},
+		"roll out a correction": {Key: park.Key{Projection: "orders", Generation: 2}},
+		"resumes by itself":     {Key: park.Key{Projection: "orders", Generation: 2}, RetryAt: &at},
+		"being resumed":         {Key: park.Key{Projection: "orders", Generation: 1}, RetryAt: &at, Claimed: true},
+		"projection is retired": {Key: park.Key{Projection: "old", Generation: 1}, RetryAt: &at},
+		"discarded":             {Key: park.Key{Projection: "orders", Generation: 2}, Discarded: &park.Discard{}},
 	} {
 		if got := next(m, entries); got != want {
 			t.Errorf("%+v: %q, want %q", m, got, want)

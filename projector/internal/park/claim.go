@@ -38,13 +38,13 @@ func unsetAttempts() bson.D {
 }
 
 // claimedKey is the key of a claimed marker.
-func claimedKey(c *model.Claimed) key {
-	return key{Projection: c.Projection, AggregateID: c.AggregateID, Generation: c.Generation}
+func claimedKey(c *model.Claimed) Key {
+	return Key{Projection: c.Projection, AggregateID: c.AggregateID, Generation: c.Generation}
 }
 
 // resumable has the fields of a marker that a claim reads.
 type resumable struct {
-	ID             key           `bson:"_id"`
+	ID             Key           `bson:"_id"`
 	RawAggregateID bson.RawValue `bson:"rawAggregateId"`
 	Head           int64         `bson:"head"`
 	Attempts       int           `bson:"attempts"`

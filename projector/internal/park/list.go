@@ -57,63 +57,46 @@ func (f Filter) query() bson.D {
 
 // Listed is a marker in a list for people.
 type Listed struct {
-	Projection  string `json:"projection"`
-	AggregateID string `json:"aggregateId"`
-	// Generation is the generation of the projection in which the aggregate is parked.
-	Generation int64  `json:"generation"`
-	Reason     string `json:"reason"`
-	Error      string `json:"error"`
+	Key    `bson:"_id"`
+	Reason string `bson:"reason" json:"reason"`
+	Error  string `bson:"error" json:"error"`
 	// EventID is the event that failed or is missing, and MessageID the id of its
 	// message. Head is the last event that was acknowledged since.
-	EventID   int64     `json:"eventId"`
-	MessageID string    `json:"messageId"`
-	Head      int64     `json:"head"`
-	ParkedAt  time.Time `json:"parkedAt"`
+	EventID   int64     `bson:"eventId" json:"eventId"`
+	MessageID string    `bson:"messageId" json:"messageId"`
+	Head      int64     `bson:"head" json:"head"`
+	ParkedAt  time.Time `bson:"parkedAt" json:"parkedAt"`
 	// RetryAt is the time of the next attempt; nil if the marker is permanent.
-	RetryAt *time.Time `json:"retryAt,omitempty"`
+	RetryAt *time.Time `bson:"retryAt" json:"retryAt,omitempty"`
 	// Attempts counts the attempts in a row without progress.
-	Attempts int `json:"attempts,omitempty"`
+	Attempts int `bson:"attempts" json:"attempts,omitempty"`
 	// Claimed is set while a process is resuming the aggregate.
-	Claimed bool `json:"claimed,omitempty"`
+	Claimed bool `bson:"-" json:"claimed,omitempty"`
 	// Retries counts the requested retries of the event. RetriedAt is the time of the
 	// last one.
-	Retries   int        `json:"retries,omitempty"`
-	RetriedAt *time.Time `json:"retriedAt,omitempty"`
+	Retries   int        `bson:"-" json:"retries,omitempty"`
+	RetriedAt *time.Time `bson:"-" json:"retriedAt,omitempty"`
 	// Discarded is set if the marker is discarded.
-	Discarded *Discard `json:"discarded,omitempty"`
-
-	key key
+	Discarded *Discard `bson:"-" json:"discarded,omitempty"`
 }
 
-// listed has the fields of a marker that a list reads.
+// listed is a marker as a list reads it. A retry and a discard may be of an earlier event.
 type listed struct {
-	ID        key            `bson:"_id"`
-	Reason    string         `bson:"reason"`
-	Error     string         `bson:"error"`
-	EventID   int64          `bson:"eventId"`
-	MessageID string         `bson:"messageId"`
-	Head      int64          `bson:"head"`
-	ParkedAt  time.Time      `bson:"parkedAt"`
-	RetryAt   *time.Time     `bson:"retryAt"`
-	Attempts  int            `bson:"attempts"`
-	Claim     *bson.ObjectID `bson:"claim"`
-	Retried   retried        `bson:"retried"`
-	Discarded Discard        `bson:"discarded"`
+	Listed  `bson:",inline"`
+	Claim   *bson.ObjectID `bson:"claim"`
+	Retried retried        `bson:"retried"`
+	Discard Discard        `bson:"discarded"`
 }
 
 func (m *listed) listed() Listed {
-	l := Listed{
-		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation,
-		Reason: m.Reason, Error: m.Error, EventID: m.EventID, MessageID: m.MessageID, Head: m.Head, ParkedAt: m.ParkedAt,
-		RetryAt: m.RetryAt, Attempts: m.Attempts, Claimed: m.Claim != nil, key: m.ID,
-	}
+	m.Claimed = m.Claim != nil
 	if m.Retried.EventID == m.EventID && m.Retried.Count > 0 {
-		l.Retries, l.RetriedAt = m.Retried.Count, &m.Retried.At
+		m.Retries, m.RetriedAt = m.Retried.Count, &m.Retried.At
 	}
-	if m.Discarded.EventID == m.EventID && !m.Discarded.At.IsZero() {
-		l.Discarded = &m.Discarded
+	if m.Discard.EventID == m.EventID && !m.Discard.At.IsZero() {
+		m.Discarded = &m.Discard
 	}
-	return l
+	return m.Listed
 }
 
 // List returns at most limit markers that the filter selects, in the order in which they
@@ -149,20 +132,11 @@ func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBu
 
 // Matching counts the markers that the filter selects.
 func (s *Store) Matching(ctx context.Context, f Filter) (int64, error) {
-	ctx, cancel := mongox.Timeout(ctx, listTimeout)
-	defer cancel()
-	type counted struct {
-		Count int64 `bson:"count"`
-	}
-	counts, err := mongox.All[counted](ctx, s.collection)(s.collection.Aggregate(ctx, bson.A{
-		bson.D{{Key: "$match", Value: f.query()}},
-		bson.D{{Key: "$count", Value: "count"}},
-	}))
+	n, err := mongox.Within(ctx, listTimeout, func(ctx context.Context) (int64, error) {
+		return s.collection.CountDocuments(ctx, f.query())
+	})
 	if err != nil {
-		return 0, fmt.Errorf("count parked aggregates: %w", mongox.Explain(ctx, err))
+		return 0, fmt.Errorf("count parked aggregates: %w", err)
 	}
-	if len(counts) == 0 {
-		return 0, nil
-	}
-	return counts[0].Count, nil
+	return n, nil
 }

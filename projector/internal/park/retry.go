@@ -71,7 +71,7 @@ func (s *Store) Retry(ctx context.Context, markers []Listed) (int64, error) {
 // retried, discarded or resumed it since it was listed. A person who is asked for confirmation
 // must not undo the decision that another person makes meanwhile.
 func unchanged(m *Listed) bson.D {
-	filter := bson.D{{Key: fieldID, Value: m.key}, {Key: fieldEventID, Value: m.EventID}}
+	filter := bson.D{{Key: fieldID, Value: m.Key}, {Key: fieldEventID, Value: m.EventID}}
 	// A discard and the retries of another event do not count.
 	another := bson.D{{Key: "$ne", Value: m.EventID}}
 	if m.Discarded == nil {
@@ -102,9 +102,9 @@ func (s *Store) changeListed(ctx context.Context, verb string, writes []mongo.Wr
 func (s *Store) Again(ctx context.Context, markers []Listed) ([]Listed, error) {
 	var found []Listed
 	for part := range slices.Chunk(markers, maxKeys) {
-		keys := make([]key, len(part))
+		keys := make([]Key, len(part))
 		for i := range part {
-			keys[i] = part[i].key
+			keys[i] = part[i].Key
 		}
 		now, err := s.list(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}}, options.Find().SetBatchSize(maxKeys))
 		if err != nil {

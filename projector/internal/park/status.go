@@ -15,14 +15,14 @@ import (
 
 // Parked returns the position of each unit, in the order of units.
 func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
-	found := make(map[key]model.Position)
+	found := make(map[Key]model.Position)
 	for part := range slices.Chunk(units, maxKeys) {
-		keys := make([]key, len(part))
+		keys := make([]Key, len(part))
 		for i := range part {
 			keys[i] = keyOf(&part[i])
 		}
 		type marker struct {
-			ID      key        `bson:"_id"`
+			ID      Key        `bson:"_id"`
 			EventID int64      `bson:"eventId"`
 			Reason  string     `bson:"reason"`
 			RetryAt *time.Time `bson:"retryAt"`

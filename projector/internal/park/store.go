@@ -29,15 +29,16 @@ func In(db *mongo.Database) *mongo.Collection {
 // again: perhaps the event can be applied now.
 var ErrNotParked = errors.New("the aggregate is not parked")
 
-// key is the _id of a marker.
-type key struct {
-	Projection  string `bson:"projection"`
-	AggregateID string `bson:"aggregateId"`
-	Generation  int64  `bson:"generation"`
+// Key is the _id of a marker.
+type Key struct {
+	Projection  string `bson:"projection" json:"projection"`
+	AggregateID string `bson:"aggregateId" json:"aggregateId"`
+	// Generation is the generation of the projection in which the aggregate is parked.
+	Generation int64 `bson:"generation" json:"generation"`
 }
 
-func keyOf(u *model.Unit) key {
-	return key{Projection: u.Projection, AggregateID: u.AggregateID, Generation: u.Number()}
+func keyOf(u *model.Unit) Key {
+	return Key{Projection: u.Projection, AggregateID: u.AggregateID, Generation: u.Number()}
 }
 
 // The fields of a marker.
