@@ -36,6 +36,9 @@ type Jobs interface {
 var _ Jobs = (*Store)(nil)
 
 const (
+	// rangeLease is how long a range is kept without an answer of the store. The lease is extended
+	// after each third of that time.
+	rangeLease = 30 * time.Second
 	// settleTimeout bounds the last request about a claim when the process stops.
 	settleTimeout = 2 * time.Second
 	// firstRetry and lastRetry bound the waits after errors of a worker.
@@ -56,9 +59,6 @@ type RunnerOptions struct {
 	Small int64
 	// Only restricts the runner to one job; empty means all.
 	Only string
-	// Lease is how long a range is kept without an answer of the store; default 30 s. The
-	// lease is extended after each third of that time.
-	Lease time.Duration
 	// Poll is the average time between two searches for work while there is none; default
 	// 1 s.
 	Poll time.Duration
@@ -82,7 +82,7 @@ type Runner struct {
 
 // NewRunner makes a runner.
 func NewRunner(o RunnerOptions) *Runner {
-	o.Parallel, o.Lease, o.Poll = cmp.Or(o.Parallel, 2), cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.Poll, time.Second)
+	o.Parallel, o.Poll = cmp.Or(o.Parallel, 2), cmp.Or(o.Poll, time.Second)
 	return &Runner{options: o, kinds: slices.Sorted(maps.Keys(o.Workers)), free: make(chan struct{}, 1)}
 }
 
@@ -157,7 +157,7 @@ func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 			continue
 		}
 		requested := time.Now()
-		claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, r.options.Lease)
+		claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, rangeLease)
 		if err != nil && ctx.Err() == nil {
 			r.unclaimed.Warn(&r.options.Logger).Err(err).Str("job", j.ID).Msg("no range of the job claimed; retrying")
 		}
@@ -175,16 +175,16 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 		Bool("planning", c.Planning).Int("range", c.Range.Index).Int64("epoch", c.Epoch).Logger()
 	log.Debug().Msg("range claimed")
 	worker, jobs := r.options.Workers[c.Job.Kind], r.options.Jobs
-	p := &progress{jobs: jobs, claim: c, lasts: r.options.Lease, saved: c.Range.Counts}
+	p := &progress{jobs: jobs, claim: c, saved: c.Range.Counts}
 	var parts []bson.Raw
 	var total int64
 	var err error
 	small := false
 	if cause := lease.Hold(ctx, lease.Options{
-		Taken: requested, Lasts: p.lasts,
-		Renew:   func(ctx context.Context) error { return jobs.Keep(ctx, c, p.lasts) },
+		Taken: requested, Lasts: rangeLease,
+		Renew:   func(ctx context.Context) error { return jobs.Keep(ctx, c, rangeLease) },
 		Final:   stops,
-		Expired: fmt.Errorf("no request about the range was answered for %v: %w", p.lasts, ErrLost),
+		Expired: fmt.Errorf("no request about the range was answered for %v: %w", rangeLease, ErrLost),
 		Retried: func(err error) { log.Debug().Err(err).Msg("lease of a range not extended; retrying") },
 	}, func(ctx context.Context, held *lease.Held) {
 		p.held = held
@@ -241,7 +241,6 @@ func (r *Runner) work(ctx context.Context, c Claim, requested time.Time) {
 type progress struct {
 	jobs  Jobs
 	claim Claim
-	lasts time.Duration
 	held  *lease.Held
 	// mu guards saved, the counts of the last save.
 	mu    sync.Mutex
@@ -272,9 +271,9 @@ func (p *progress) workAll(ctx context.Context, worker Worker, parts []bson.Raw)
 func (p *progress) Save(ctx context.Context, position bson.Raw, counts map[string]int64) error {
 	err := p.held.Renewing(func() error {
 		if p.claim.Planning {
-			return p.jobs.Keep(ctx, p.claim, p.lasts)
+			return p.jobs.Keep(ctx, p.claim, rangeLease)
 		}
-		return p.jobs.Save(ctx, p.claim, position, counts, p.lasts)
+		return p.jobs.Save(ctx, p.claim, position, counts, rangeLease)
 	})
 	if err == nil {
 		p.mu.Lock()

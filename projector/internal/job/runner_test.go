@@ -154,7 +154,7 @@ func TestWorkEndsWithALeaseWhoseClaimWasAnsweredLate(t *testing.T) {
 		s.planned(t, job.Job{ID: "users", Kind: job.Verify, Projection: "users"}, 1)
 		begun := time.Now()
 		var h held
-		stop := run(t, job.RunnerOptions{Jobs: &slowClaims{Store: s.Store, takes: 20 * time.Second}, Workers: verifying(&h), Holder: "a", Parallel: 1, Lease: 30 * time.Second})
+		stop := run(t, job.RunnerOptions{Jobs: &slowClaims{Store: s.Store, takes: 20 * time.Second}, Workers: verifying(&h), Holder: "a", Parallel: 1})
 		<-time.After(2 * time.Minute)
 		stop()
 		if lasted := h.until.Sub(begun); h.until.IsZero() || lasted > 30*time.Second {
@@ -464,7 +464,7 @@ func TestWorkStopsBeforeTheLeaseExpiresIfTheStoreHangs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- job.NewRunner(job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Lease: 30 * time.Second, Parallel: 1}).Run(ctx)
+			ended <- job.NewRunner(job.RunnerOptions{Jobs: s, Workers: verifying(w), Holder: "1", Parallel: 1}).Run(ctx)
 		}()
 		if after := <-stopped; after <= 0 || after >= 30*time.Second {
 			t.Errorf("the work stopped %v after the last answer, want less than the lease of 30 s", after)

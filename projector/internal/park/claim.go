@@ -128,7 +128,7 @@ func (s *Store) Postpone(ctx context.Context, c model.Claimed, f model.Failure) 
 		{Key: fieldError, Value: mongox.Literal(clip(f.Error))},
 		{Key: fieldEventID, Value: mongox.Literal(f.EventID)},
 		{Key: fieldAttempts, Value: mongox.Literal(f.Attempts)},
-		claims.Release(s.retryAfter(f.Attempts, f.Seldom)),
+		claims.Release(retryAfter(f.Attempts, f.Seldom)),
 	}, fieldClaim)
 	return err
 }
@@ -158,22 +158,26 @@ func (s *Store) change(ctx context.Context, c model.Claimed, set bson.D, unset .
 	return m.Head, nil
 }
 
-// seldomAttempts is the number of attempts that a marker with seldom attempts begins with:
-// its first attempt is a minute away. There can be as many of them as there are aggregates.
-const seldomAttempts = 9
-
-// maxSeldom bounds the wait of such a marker.
-const maxSeldom = time.Hour
+const (
+	// firstRetry is the wait until the first attempt to resume a parked aggregate. The wait doubles
+	// with each attempt, up to maxRetry.
+	firstRetry, maxRetry = 200 * time.Millisecond, time.Minute
+	// seldomAttempts is the number of attempts that a marker with seldom attempts begins with:
+	// its first attempt is a minute away. There can be as many of them as there are aggregates.
+	seldomAttempts = 9
+	// maxSeldom bounds the wait of such a marker: mostly its reason ends only when somebody acts.
+	maxSeldom = time.Hour
+)
 
 // retryAfter returns the wait after the given number of attempts, which is 0 for an
 // aggregate that was just parked. Half of the wait is random, so that aggregates which
 // were parked together are not due together.
-func (s *Store) retryAfter(attempts int, seldom bool) time.Duration {
-	limit := s.options.MaxRetry
+func retryAfter(attempts int, seldom bool) time.Duration {
+	limit := maxRetry
 	if seldom {
 		limit = maxSeldom
 	}
-	return poll.After(s.options.FirstRetry, limit, attempts+1)
+	return poll.After(firstRetry, limit, attempts+1)
 }
 
 // Prepare creates the index of the collection of markers: it finds due markers, and does not

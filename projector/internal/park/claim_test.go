@@ -26,7 +26,7 @@ func newStore(c *collection, o park.Options, served ...park.Served) *park.Store 
 func newClaims(t *testing.T) (*collection, *park.Store) {
 	t.Helper()
 	c := newCollection(t)
-	s := newStore(c, park.Options{FirstRetry: time.Second, MaxRetry: 8 * time.Second}, park.Served{Projection: "users"})
+	s := newStore(c, park.Options{}, park.Served{Projection: "users"})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 5, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}})
 	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, Reason: "rejected", EventID: 1, Head: 1})
 	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "of another pod", AggregateID: "7"}, Reason: "missing", EventID: 1, Head: 1, Resumes: true})
@@ -90,7 +90,8 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)
-		for attempts, limit := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
+		for attempts := range 11 {
+			limit := min(200*time.Millisecond<<attempts, time.Minute)
 			claimed := claim(t, s)
 			if err := s.Postpone(t.Context(), claimed, model.Failure{Reason: "unavailable", Error: "no primary", EventID: 4, Attempts: attempts}); err != nil {
 				t.Fatal(err)
@@ -106,7 +107,7 @@ func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 			<-time.After(limit/2 + time.Millisecond)
 		}
 		claimed := claim(t, s)
-		if claimed.Attempts != 4 {
+		if claimed.Attempts != 10 {
 			t.Errorf("%d attempts", claimed.Attempts)
 		}
 		if err := s.Return(t.Context(), claimed, 0); err != nil {

@@ -52,7 +52,7 @@ func (s *Store) park(ctx context.Context, markers []model.Marker) error {
 	now := time.Now()
 	for i := range markers {
 		m := &markers[i]
-		set, unset := s.content(m, now)
+		set, unset := content(m, now)
 		change := bson.D{{Key: "$set", Value: set}}
 		if len(unset) > 0 {
 			change = append(change, bson.E{Key: "$unset", Value: unset})
@@ -87,7 +87,7 @@ func replaceable(m *model.Marker) bson.D {
 
 // content returns the fields of a new marker without its head, and the fields of an old
 // marker to remove.
-func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
+func content(m *model.Marker, now time.Time) (set, unset bson.D) {
 	set = bson.D{
 		{Key: fieldReason, Value: m.Reason},
 		{Key: fieldError, Value: clip(m.Error)},
@@ -103,7 +103,7 @@ func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
 		if m.Seldom {
 			attempts = seldomAttempts
 		}
-		return append(set, bson.E{Key: fieldRetryAt, Value: now.Add(s.retryAfter(attempts, m.Seldom))}, bson.E{Key: fieldAttempts, Value: attempts}), nil
+		return append(set, bson.E{Key: fieldRetryAt, Value: now.Add(retryAfter(attempts, m.Seldom))}, bson.E{Key: fieldAttempts, Value: attempts}), nil
 	}
 	return set, unsetAttempts()
 }

@@ -1,11 +1,9 @@
 package park
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -88,10 +86,6 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
-	// FirstRetry is the wait until the first attempt to resume a parked aggregate. The
-	// wait doubles with each attempt, up to MaxRetry, or up to an hour if the reason mostly
-	// ends only when somebody acts. The defaults are 200 ms and 1 m.
-	FirstRetry, MaxRetry time.Duration
 }
 
 // Store is the list of parked aggregates. It is safe for concurrent use.
@@ -114,7 +108,6 @@ type Store struct {
 
 // NewStore makes a store on its collection.
 func NewStore(c mongox.Collection, o Options) *Store {
-	o.FirstRetry, o.MaxRetry = cmp.Or(o.FirstRetry, 200*time.Millisecond), cmp.Or(o.MaxRetry, time.Minute)
 	return &Store{
 		collection: c, options: o,
 		parked: obs.GaugeVec(o.Registerer, "penstock_projector_parked_aggregates",
