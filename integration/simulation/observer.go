@@ -165,9 +165,9 @@ func (o *observer) find(format string, args ...any) {
 	}
 }
 
-// unaware is how long a pod can write a former generation after its registration has expired at
-// once: it is suspended, and then sees the catalog.
-const unaware = 20 * time.Second
+// unaware is how long documents of a former generation can be there after registrations have expired
+// at once: a pod that is suspended writes them before it sees the catalog, and a sweep corrects them.
+const unaware = 2 * time.Minute
 
 // readModels reads the whole ledger. Its documents must be of one version, unless a pod that has lost
 // its registration does not know that another one is live. unsettled are the messages that the
