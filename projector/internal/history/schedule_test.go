@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
+	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
@@ -200,5 +201,16 @@ func TestSweepKeepsItsForm(t *testing.T) {
 	}
 	if _, err := history.Verifies(job.Job{ID: "broken", Kind: job.Reconcile, Params: bson.Raw{1}}); err == nil {
 		t.Error("parameters that cannot be read are accepted")
+	}
+}
+
+// A verification whose generation is gone must be claimed, because only then it fails.
+func TestVerificationNeedsNoTarget(t *testing.T) {
+	t.Parallel()
+	w := history.New(history.Options{Targets: func() []engine.Target { return nil }, Registerer: prometheus.NewRegistry()})
+	for kind, want := range map[job.Kind]bool{job.Verify: true, job.Build: false, job.Sweep: false} {
+		if got := w.Serves(job.Job{Kind: kind, Projection: "p", Generation: 7}); got != want {
+			t.Errorf("%s: %v", kind, got)
+		}
 	}
 }

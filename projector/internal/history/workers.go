@@ -91,8 +91,12 @@ func (w *Workers) target(j job.Job) (*engine.Target, error) {
 	return nil, fmt.Errorf("projection %s, generation %d: %w", j.Projection, j.Generation, ErrUnknownTarget)
 }
 
-// Serves reports whether this process serves the generation of a job.
+// Serves reports whether this process can do a job: whether it serves the generation, unless the job is
+// a verification, which needs the catalog alone and fails if that has the generation no more.
 func (w *Workers) Serves(j job.Job) bool {
+	if verifies, err := verifies(j); verifies || err != nil {
+		return true
+	}
 	_, err := w.target(j)
 	return err == nil
 }
