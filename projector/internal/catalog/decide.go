@@ -116,7 +116,7 @@ type Target struct {
 	// Defers is set if an event is settled without this generation when the generation
 	// lacks earlier events: a job that has not begun yet will fold the aggregate.
 	Defers bool
-	// Erased is that of the entry.
+	// Erased says that the entry has an ErasedAt.
 	Erased bool
 }
 
@@ -129,14 +129,14 @@ func Targets(entries map[string]*Entry) []Target {
 			continue
 		}
 		if live := e.Live; live != nil && !live.Frozen {
-			target := Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection, Erased: e.Erased}
+			target := Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection, Erased: e.ErasedAt != nil}
 			if e.GivenUp != nil {
 				target.GivenUp = e.GivenUp.Hash
 			}
 			targets = append(targets, target)
 		}
 		if b := e.Building; b != nil && b.Ongoing() {
-			targets = append(targets, Target{Projection: name, Generation: b.Generation, Definition: b.Definition, Collection: b.Shadow, Building: true, Defers: b.State == Building, Erased: e.Erased})
+			targets = append(targets, Target{Projection: name, Generation: b.Generation, Definition: b.Definition, Collection: b.Shadow, Building: true, Defers: b.State == Building, Erased: e.ErasedAt != nil})
 		}
 	}
 	slices.SortFunc(targets, func(a, b Target) int {

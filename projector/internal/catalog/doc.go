@@ -89,8 +89,8 @@
 // is gone, the build fails. If the collection that it replaces has documents that no projector
 // has written, the promotion waits. It also waits if the event store has no events of some read
 // models, which the new generation cannot have (--allow-missing). Documents that are written
-// between this check and the rename, within a minute, are not found. A coordinator that takes a
-// promotion over checks again.
+// after the check has passed their _id are not found: it reads the whole collection, and the rename
+// follows within a minute. A coordinator that takes a promotion over checks again.
 //
 // The live stream settles an event when both generations have it, and from the state catching up
 // on, the live generation is neither swept nor repaired. So after a promotion readers lack at
@@ -98,7 +98,7 @@
 //
 // What has changed in the layout of the live collection is copied. An index is then built on
 // a full collection, which can take long. So the check and the copy run beside the steps of other
-// builds. If they took longer than a minute, they are repeated before the promotion.
+// builds. They are repeated if the promotion does not begin within a minute after their end.
 //
 // From the pause to the new entry, a promotion is one step: no other build is driven meanwhile, so
 // the writes of each projection are paused only for its own promotion.

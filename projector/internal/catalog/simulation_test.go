@@ -50,7 +50,7 @@ type simulation struct {
 	// unmanaged is what Inspect finds, and inspection how long that takes.
 	unmanaged  error
 	inspection time.Duration
-	last      int
+	last       int
 	// parked is the number of parked aggregates.
 	parked int64
 	// refusal is the error of creating a collection, refused that of every rename, and renaming

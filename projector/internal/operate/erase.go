@@ -260,30 +260,28 @@ func (r *erasing) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pipelines := make(map[string]bool)
+	var pipeline string
+	var wait time.Duration
 	for name, entry := range mine {
-		if entry.Erased {
-			continue
-		}
-		pipelines[entry.Pipeline] = true
-		_, err := projectionName{name}.changeEntry(ctx, r.s, func(e *catalog.Entry) (*catalog.Entry, error) {
+		at := time.Now()
+		if entry.ErasedAt != nil {
+			at = *entry.ErasedAt // perhaps of a command that was interrupted
+		} else if _, err := (projectionName{name}).changeEntry(ctx, r.s, func(e *catalog.Entry) (*catalog.Entry, error) {
 			changed := *e
-			changed.Erased = true
+			changed.ErasedAt = &at
 			return &changed, nil
-		})
-		if err != nil {
+		}); err != nil {
 			return fmt.Errorf("announce the erasure to the projectors of %s: %w", name, err)
 		}
+		pipeline, wait = entry.Pipeline, max(wait, min(announced, time.Until(at.Add(announced))))
 	}
-	for pipeline := range pipelines {
-		// One whose registration has expired reads the catalog before it writes again.
-		if running, err := r.s.alive(ctx, pipeline); err != nil {
-			return err
-		} else if len(running) > 0 {
-			return poll.Wait(ctx, announced)
-		}
+	if wait <= 0 {
+		return nil
 	}
-	return nil
+	if running, err := r.s.alive(ctx, pipeline); err != nil || len(running) == 0 {
+		return err
+	}
+	return poll.Wait(ctx, wait)
 }
 
 // announced is longer than the time between two looks of a projector at the catalog, and the call of a
