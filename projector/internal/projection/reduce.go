@@ -86,11 +86,11 @@ func merge(a, b ref.Val) ref.Val {
 
 // addLists adds two lists by a copy. CEL's own sum is a chain of lists, which takes no memory
 // whatever the lengths are, and then searches the chain for each element. The result of a loop of
-// CEL grows in place.
+// CEL grows in place, and if one list is empty, CEL's sum is the other one.
 func addLists(_ *meter, args ...ref.Val) ref.Val {
 	a, ok := args[0].(traits.Lister)
 	b, alsoOK := args[1].(traits.Lister)
-	if _, inPlace := a.(traits.MutableLister); inPlace || !ok || !alsoOK {
+	if _, inPlace := a.(traits.MutableLister); inPlace || !ok || !alsoOK || listSize(a) == 0 || listSize(b) == 0 {
 		return nil
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, append(elementsOf(a), elementsOf(b)...))
