@@ -156,7 +156,7 @@ func (w *World) eraseAgain(ctx context.Context) {
 // verified, and lets those go on that wait because an erased aggregate has read models of before the
 // loss of the state, or in a collection that was left behind, as docs/erasure.md says.
 func (w *World) retryBuilds(ctx context.Context) {
-	if len(w.erasures) == 0 {
+	if len(w.erasures) == 0 && w.plan.Archives == 0 {
 		return
 	}
 	deleted := slices.ContainsFunc(slices.Collect(maps.Values(w.erasures)), func(e erased) bool { return e.deleted })

@@ -36,15 +36,15 @@ type observer struct {
 	// findings describe what a reader must never see.
 	findings []string
 	// seen has the last event of each read model of the last read, and groups counts the
-	// documents of the view.
+	// accounts in the documents of the view.
 	seen   map[string]int64
 	groups int
 	// setBack is the world's count at the last read.
 	setBack int64
-	// version is that of the ledger at the last read, and builds says that another one was then
+	// generation is that of the ledger at the last read, and builds says that another one was then
 	// being built.
-	version int64
-	builds  bool
+	generation int64
+	builds     bool
 	// regressions are the read models that went back.
 	regressions []regression
 }
@@ -55,7 +55,7 @@ type regression struct {
 	at       time.Duration
 	id       string
 	from, to int64
-	// promoted says that the read model is of another version than before, and unsettled that
+	// promoted says that the read model is of another generation than before, and unsettled that
 	// the broker still had the messages of all events that it lost.
 	promoted, unsettled bool
 }
@@ -178,9 +178,9 @@ func (o *observer) readModels(unsettled map[string]bool) {
 	defer o.mu.Unlock()
 	seen := make(map[string]int64, len(read))
 	leapt, _ := o.world.leapt.Load().(time.Time)
-	version := o.version
+	version, live := int64(0), o.generation
 	if len(read) > 0 {
-		version = number(read[0], "version")
+		version, live = number(read[0], "version"), number(read[0], "lastGeneration")
 	}
 	for _, m := range read {
 		if other := number(m, "version"); other != version && time.Since(leapt) > unaware {
@@ -202,13 +202,13 @@ func (o *observer) readModels(unsettled map[string]bool) {
 				continue
 			}
 		}
-		r := regression{at: time.Since(o.world.history.began), id: id, from: before, to: seen[id], promoted: version != o.version, unsettled: true}
+		r := regression{at: time.Since(o.world.history.began), id: id, from: before, to: seen[id], promoted: live != o.generation, unsettled: true}
 		for event := last + 1; event <= before; event++ {
 			r.unsettled = r.unsettled && unsettled[fmt.Sprintf("%s/%d", id, event)]
 		}
 		o.regressions = append(o.regressions, r)
 	}
-	o.version, o.seen = version, seen
+	o.generation, o.seen = live, seen
 }
 
 // inOrder reports whether a document of the ledger has each event that it lists once.

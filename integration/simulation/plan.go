@@ -71,7 +71,7 @@ type Plan struct {
 	// heals.
 	Reconcile bool
 	// Named says that the instances of a process have the same identity, as the containers of a
-	// pod do, so a process that starts continues what its predecessor held.
+	// pod do, so a process that starts knows that its predecessor has ended.
 	Named  bool
 	Faults []Fault
 	// Beside is a second pipeline with the same servers; nil if there is none. Only the faults
