@@ -158,4 +158,32 @@ var defects = []defect{
 		what: "The alert about a publisher that falls behind never fired.",
 		by:   "a second reading", commit: "7371236b", name: "integration/build TestEachAlertFiresInItsCaseAndInNoOther",
 	},
+	{
+		what: "A generation never became live if the inspection of the collection that it replaces took a minute or more, as with some million documents.",
+		by:   "a second reading", commit: "b9ce3ea8", name: "projector/internal/catalog TestLongInspectionDoesNotPreventThePromotion",
+	},
+	{
+		what: "An expression with + or strings.quote could take gigabytes of memory before a limit noticed it.",
+		by:   "a second reading", commit: "7b0c9552", name: "projector/internal/projection TestAttacksAreBounded",
+	},
+	{
+		what: "A Decimal128 such as 1E+6144 made each sum of a view thousands of times slower.",
+		by:   "a second reading", commit: "64d73a13", name: "projector/internal/fold TestSumsOfDistantDecimalsAreExact",
+	},
+	{
+		what: "A sum of a view that was too large only between two changes of one transaction parked an aggregate that a rebuild accepts.",
+		by:   "a second reading", commit: "9cd0c65a", name: "projector/internal/projection TestSumOfDecimalsNeedsOnlyThePartThatGoes",
+	},
+	{
+		what: "The comparison of two definitions overlooked elements of a view that differ.",
+		by:   "a second reading", commit: "d4102fdf", name: "projector/internal/operate TestDiffShowsViews",
+	},
+	{
+		what: "The result of distinct and of the functions of sets depended on the order of an integer and a Decimal128.",
+		by:   "a second reading", commit: "f62e1ef4", name: "projector/internal/projection TestEquality",
+	},
+	{
+		what: "The commands infer and init ended with a panic if two events had a document with more than 100 fields.",
+		by:   "a second reading", commit: "a088a2e4", name: "projector/internal/projection/authoring TestInference",
+	},
 }
