@@ -304,12 +304,12 @@ var faultKinds = map[string]faultKind{
 		}
 		switch way := f.Way % 4; {
 		case way == 1:
-			w.skipping(func() { set("now") })
+			w.skipping(false, func() { set("now") })
 		case way == 3 && !w.replaced.Load():
 			// The command refuses a time that has not passed by the operator's clock.
 			offset := min(0, time.Duration(w.mongo.ahead.Load()))
 			to := time.Now().Add(offset - time.Duration(1+f.Process)*20*time.Second)
-			w.skipping(func() { set(to.UTC().Format(time.RFC3339)) })
+			w.skipping(false, func() { set(to.UTC().Format(time.RFC3339)) })
 		default:
 			set("beginning")
 		}

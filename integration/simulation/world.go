@@ -520,7 +520,8 @@ const usage = 2
 
 // skip is a part of the event store that an operator has told the publishers to skip.
 type skip struct {
-	// from is where the checkpoint was, and until when the command had ended.
+	// from is where the checkpoint was, and until when the command had ended; zero if everything
+	// that was stored before the command was published.
 	from  bson.Timestamp
 	until time.Time
 	// start is where the stream begins since. A scan leaves out events that are a minute older
@@ -528,8 +529,9 @@ type skip struct {
 	start time.Time
 }
 
-// skipping notes what a move of the checkpoint skips.
-func (w *World) skipping(move func()) {
+// skipping notes what a move of the checkpoint skips. drained says that everything that is stored is
+// published: then only a later scan skips what is older than the new start.
+func (w *World) skipping(drained bool, move func()) {
 	before := w.checkpoint()
 	move()
 	after := w.checkpoint()
@@ -538,9 +540,13 @@ func (w *World) skipping(move func()) {
 			found.ClusterTime = bson.Timestamp{}
 		}
 	}
+	s := skip{before.ClusterTime, time.Now(), time.Unix(int64(after.ClusterTime.T), 0)}
+	if drained {
+		s.until = time.Time{}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.skips = append(w.skips, skip{before.ClusterTime, time.Now(), time.Unix(int64(after.ClusterTime.T), 0)})
+	w.skips = append(w.skips, s)
 }
 
 // begins notes where the stream begins if the plan says Now: what is written since the first publisher
