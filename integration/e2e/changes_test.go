@@ -36,10 +36,10 @@ func newTallies(t *testing.T, declared string) *tallies {
 
 // declare sets the projections of the processes that start from now on, and returns their
 // file.
-func (s *tallies) declare(declared string, env ...string) (path string) {
+func (s *tallies) declare(declared string) (path string) {
 	s.t.Helper()
 	path = s.projectionsFile("projections:\n" + declared)
-	s.SetEnv(append(env, "PENSTOCK_PROJECTIONS="+path)...)
+	s.SetEnv("PENSTOCK_PROJECTIONS=" + path)
 	return path
 }
 

@@ -456,7 +456,7 @@ func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
 }
 
 func (a *actor) Inspect(context.Context, string, bool) (found catalog.Inspected, err error) {
-	time.Sleep(a.inspection)
+	<-time.After(a.inspection)
 	if err := a.gate(); err != nil {
 		return found, err
 	}
