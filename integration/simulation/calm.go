@@ -104,9 +104,9 @@ func (w *World) eraseOnce(ctx context.Context, f Fault) {
 	_ = w.runErase(ctx, id)
 	w.turn(true, w.projectors)
 	// The ranges of a job that runs can have the id, and a late message of an event that was too large
-	// for the topic parks the aggregate for a minute.
+	// for the topic parks the aggregate for a minute, and longer if MongoDB's clock is behind the pod's.
 	wait(ctx, 20*time.Second)
-	within(ctx, 2*time.Minute, func() bool { return len(w.traces(id)) == 0 })
+	within(ctx, 7*time.Minute, func() bool { return len(w.traces(id)) == 0 })
 	w.unmet = append(w.unmet, w.traces(id)...)
 	_, _ = w.events().InsertMany(ctx, events)
 }

@@ -292,12 +292,10 @@ func (w *World) settle(ctx context.Context) {
 	}
 }
 
-// isLive reports whether readers see a version of the ledger or of groups, and no other one is being
-// built.
+// isLive reports whether a version of the ledger or of groups is live, and no other one is being built.
 func (w *World) isLive(projection string, version int) bool {
-	building := text(withID(w.state("projections"), w.named(projection)), "building", "hash")
+	entry := withID(w.state("projections"), w.named(projection))
 	models := w.models(projection)
-	return building == "" && len(models) > 0 && slices.Contains([]int64{
-		number(models[0], "version"), number(models[0], "versions", "0"),
-	}, int64(version))
+	return number(entry, "live", "generation") > 0 && text(entry, "building", "hash") == "" && len(models) > 0 &&
+		slices.Contains([]int64{number(models[0], "version"), number(models[0], "versions", "0")}, int64(version))
 }
