@@ -1,6 +1,8 @@
 package history_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -204,13 +206,25 @@ func TestSweepKeepsItsForm(t *testing.T) {
 	}
 }
 
-// A verification whose generation is gone must be claimed, because only then it fails.
+// A verification whose generation is gone must be claimed, because only then it fails. That of another
+// pipeline must not.
 func TestVerificationNeedsNoTarget(t *testing.T) {
 	t.Parallel()
-	w := history.New(history.Options{Targets: func() []engine.Target { return nil }, Registerer: prometheus.NewRegistry()})
-	for kind, want := range map[job.Kind]bool{job.Verify: true, job.Build: false, job.Sweep: false} {
-		if got := w.Serves(job.Job{Kind: kind, Projection: "p", Generation: 7}); got != want {
-			t.Errorf("%s: %v", kind, got)
+	w := history.New(history.Options{
+		Targets: func() []engine.Target { return nil }, Registerer: prometheus.NewRegistry(),
+		Target: func(_ context.Context, projection string, _ int64) (engine.Target, error) {
+			if projection == "of another pipeline" {
+				return engine.Target{}, job.ErrNotHere
+			}
+			return engine.Target{}, job.Permanent(errors.New("there is no such generation"))
+		},
+	})
+	for j, want := range map[*job.Job]bool{
+		{Kind: job.Verify, Projection: "p"}: true, {Kind: job.Verify, Projection: "of another pipeline"}: false,
+		{Kind: job.Build, Projection: "p"}: false, {Kind: job.Sweep, Projection: "p"}: false,
+	} {
+		if got := w.Serves(t.Context(), *j); got != want {
+			t.Errorf("%s of %s: %v", j.Kind, j.Projection, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -91,14 +92,18 @@ func (w *Workers) target(j job.Job) (*engine.Target, error) {
 	return nil, fmt.Errorf("projection %s, generation %d: %w", j.Projection, j.Generation, ErrUnknownTarget)
 }
 
-// Serves reports whether this process can do a job: whether it serves the generation, unless the job is
-// a verification, which needs the catalog alone and fails if that has the generation no more.
-func (w *Workers) Serves(j job.Job) bool {
-	if verifies, err := verifies(j); verifies || err != nil {
+// Serves reports whether this process can do a job: whether it serves the generation. A verification
+// needs the catalog alone, and fails if that has the generation no more, unless it is of another
+// pipeline.
+func (w *Workers) Serves(ctx context.Context, j job.Job) bool {
+	if _, err := w.target(j); err == nil {
 		return true
 	}
-	_, err := w.target(j)
-	return err == nil
+	if verifies, err := verifies(j); err != nil || !verifies {
+		return err != nil
+	}
+	_, err := w.Target(ctx, j.Projection, j.Generation)
+	return !errors.Is(err, job.ErrNotHere)
 }
 
 // plan makes the spans of a job. A verification walks over the documents and the side watermarks

@@ -64,7 +64,7 @@ type RunnerOptions struct {
 	Poll time.Duration
 	// Here reports whether this process can work on a job; nil means always. The runner claims
 	// nothing of other jobs.
-	Here   func(Job) bool
+	Here   func(context.Context, Job) bool
 	Logger zerolog.Logger
 }
 
@@ -153,7 +153,7 @@ func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 		}
 		j := r.waiting[0]
 		r.waiting = r.waiting[1:]
-		if here := r.options.Here; here != nil && !here(j) {
+		if here := r.options.Here; here != nil && !here(ctx, j) {
 			continue
 		}
 		requested := time.Now()

@@ -424,7 +424,7 @@ func TestJobWithoutItsDefinitionIsLeftToOtherProcesses(t *testing.T) {
 			tries++
 			return fmt.Errorf("no definition: %w", job.ErrNotHere)
 		}}
-		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(cannot), Holder: "1", Here: func(job.Job) bool { return here.Load() }})()
+		defer run(t, job.RunnerOptions{Jobs: s, Workers: verifying(cannot), Holder: "1", Here: func(context.Context, job.Job) bool { return here.Load() }})()
 		testkit.Pass(10 * time.Minute)
 		if j, err := s.Get(t.Context(), "a"); j.Epoch != 0 || err != nil {
 			t.Errorf("the job was claimed: %+v, %v", j, err)

@@ -1,8 +1,6 @@
 package projection
 
 import (
-	"slices"
-
 	celop "cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -122,43 +120,6 @@ func contains(within, v ref.Val, m *meter) ref.Val {
 		return types.False
 	}
 	return noOverload(celop.In, v, within)
-}
-
-// ofLists computes a function of two lists. CEL's own functions of sets would depend on the order of
-// the operands, because an int of CEL does not equal a Decimal128.
-func ofLists(holds func(m *meter, a, b traits.Lister) bool) func(m *meter, arguments ...ref.Val) ref.Val {
-	return func(m *meter, arguments ...ref.Val) ref.Val {
-		a, ok := arguments[0].(traits.Lister)
-		b, alsoOK := arguments[1].(traits.Lister)
-		if !ok || !alsoOK {
-			return nil
-		}
-		return types.Bool(holds(m, a, b))
-	}
-}
-
-// hasAny reports whether a has one of the elements of b, and hasAll whether it has all of them.
-func hasAny(m *meter, a, b traits.Lister) bool {
-	return slices.ContainsFunc(elementsOf(b), func(v ref.Val) bool { return contains(a, v, m) == types.True })
-}
-
-func hasAll(m *meter, a, b traits.Lister) bool {
-	return !slices.ContainsFunc(elementsOf(b), func(v ref.Val) bool { return contains(a, v, m) != types.True })
-}
-
-// distinctElements returns the first of the elements that are equal.
-func distinctElements(m *meter, arguments ...ref.Val) ref.Val {
-	l, ok := arguments[0].(traits.Lister)
-	if !ok {
-		return nil
-	}
-	var found []ref.Val
-	for _, v := range elementsOf(l) {
-		if !slices.ContainsFunc(found, func(other ref.Val) bool { return sameValue(v, other, m) }) {
-			found = append(found, v)
-		}
-	}
-	return types.NewRefValList(types.DefaultTypeAdapter, found)
 }
 
 // exactComparisons replaces the operators in, == and != in a program's plan by [sameValue]. For in,

@@ -42,7 +42,7 @@ var functionTable = func() map[string]function {
 		"matches": {bound: matched}, "regex.extract": {bound: matched},
 		"regex.extractAll": {bound: extracted}, "regex.replace": {bound: regexReplaced},
 
-		"distinct": {bound: distinct, compute: distinctElements}, "reverse": {bound: listed}, "slice": {bound: listed}, "flatten": {bound: copied},
+		"distinct": {bound: distinct}, "reverse": {bound: listed}, "slice": {bound: listed}, "flatten": {bound: copied},
 		"optional.unwrap": {bound: copied}, "unwrapOpt": {bound: copied},
 		"sort":                  {bound: sorted, compute: func(_ *meter, a ...ref.Val) ref.Val { return sortList(a[0], a[0]) }},
 		"@sortByAssociatedKeys": {bound: sorted, compute: func(_ *meter, a ...ref.Val) ref.Val { return sortList(a[0], a[1]) }},
@@ -61,13 +61,8 @@ var functionTable = func() map[string]function {
 		"uuid":    {texts: texts{1: checkOrder}},
 		"decimal": {texts: texts{0: func(text string) error { _, err := fold.ParseDecimal(text); return err }}},
 	}
-	all, only := hasAll, func(m *meter, a, b traits.Lister) bool { return hasAll(m, b, a) }
-	exactly := func(m *meter, a, b traits.Lister) bool { return hasAll(m, a, b) && hasAll(m, b, a) }
-	for name, holds := range map[string]func(m *meter, a, b traits.Lister) bool{
-		"sets.contains": all, "hasAll": all, "hasOnly": only, "sets.equivalent": exactly, "hasExactly": exactly,
-		"sets.intersects": hasAny, "hasAny": hasAny,
-	} {
-		table[name] = function{bound: paired, compute: ofLists(holds)}
+	for _, name := range []string{"sets.contains", "sets.equivalent", "sets.intersects", "hasAll", "hasAny", "hasOnly", "hasExactly"} {
+		table[name] = function{bound: paired}
 	}
 	for _, part := range []string{"Date", "DayOfMonth", "DayOfWeek", "DayOfYear", "FullYear", "Hours", "Milliseconds", "Minutes", "Month", "Seconds"} {
 		table["get"+part] = function{compute: refuseLocalZone}

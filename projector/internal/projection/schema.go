@@ -3,7 +3,6 @@ package projection
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/common/types"
@@ -193,11 +192,7 @@ func (p place) object(s *schema, keys map[string]yamlplace.Entry, depth int) *ty
 	}
 	s.fields = make(map[string]*schema, len(entries))
 	for _, e := range entries {
-		name := e.Key
-		if strings.ContainsAny(name, "./") {
-			name = strconv.Quote(name) // a.b is not the b of a
-		}
-		s.fields[e.Key] = p.schema(e.Value, s.name+"."+name, depth+1)
+		s.fields[e.Key] = p.schema(e.Value, s.name+"."+e.Key, depth+1)
 	}
 	s.properties = s.fields
 	if e, ok := keys["required"]; ok {

@@ -101,20 +101,6 @@ func TestDeclaredEventsShareASchema(t *testing.T) {
 	}
 }
 
-// TestDeclaredNamesWithDots has documents whose paths would be equal. Then the order of a map would
-// decide which of them an expression is checked against.
-func TestDeclaredNamesWithDots(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		_, err := projection.Parse("dots.yaml", []byte(`
-events: {E: {properties: {a.b: {properties: {x: {}}}, a/b: {properties: {z: {}}}, a: {properties: {b: {properties: {y: {}}}}}}}}
-projections: [{name: p, collection: c, on: {E: {set: {v: payload.a.b.y}}}}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestDeclaredNumbersCanHaveOtherTypes calls functions with declared numbers that are stored in
 // another type. The result is that without a declaration.
 func TestDeclaredNumbersCanHaveOtherTypes(t *testing.T) {
