@@ -41,7 +41,7 @@ func TestCatalogKeepsEveryField(t *testing.T) {
 	full.Building.Reason, full.Building.Pause, full.Building.Round, full.Building.Parked, full.Building.Archived = "because", "token", 2, 3, 4
 	full.Building.Allowed = catalog.Allowed{Parked: 5, Archived: 6}
 	at := by.At
-	full.RetiredAt, full.Garbage[0].Removed = &at, &at
+	full.RetiredAt, full.ErasedAt, full.Garbage[0].Removed = &at, &at, &at
 	full.GivenUp = &catalog.GivenUp{Hash: "d", At: at, Who: "ada", Why: "wrong"}
 	full.Left = []catalog.Left{{Collection: "left", Generation: 1, Since: at}}
 	written, err := c.Write(t.Context(), e, full)

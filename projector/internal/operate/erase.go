@@ -260,28 +260,29 @@ func (r *erasing) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var pipeline string
 	var wait time.Duration
+	pipelines := make(map[string]bool)
 	for name, entry := range mine {
-		at := time.Now()
+		left := announced
 		if entry.ErasedAt != nil {
-			at = *entry.ErasedAt // perhaps of a command that was interrupted
+			left = min(left, time.Until(entry.ErasedAt.Add(announced))) // a command may have been interrupted
 		} else if _, err := (projectionName{name}).changeEntry(ctx, r.s, func(e *catalog.Entry) (*catalog.Entry, error) {
-			changed := *e
-			changed.ErasedAt = &at
+			changed, now := *e, time.Now()
+			changed.ErasedAt = &now
 			return &changed, nil
 		}); err != nil {
 			return fmt.Errorf("announce the erasure to the projectors of %s: %w", name, err)
 		}
-		pipeline, wait = entry.Pipeline, max(wait, min(announced, time.Until(at.Add(announced))))
+		wait, pipelines[entry.Pipeline] = max(wait, left), true
 	}
-	if wait <= 0 {
-		return nil
+	for pipeline := range pipelines {
+		if running, err := r.s.alive(ctx, pipeline); err != nil {
+			return err
+		} else if len(running) > 0 {
+			return poll.Wait(ctx, wait)
+		}
 	}
-	if running, err := r.s.alive(ctx, pipeline); err != nil || len(running) == 0 {
-		return err
-	}
-	return poll.Wait(ctx, wait)
+	return nil
 }
 
 // announced is longer than the time between two looks of a projector at the catalog, and the call of a
