@@ -179,10 +179,6 @@ var defects = []defect{
 		by:   "a second reading", commit: "d4102fdf", name: "projector/internal/operate TestDiffShowsViews",
 	},
 	{
-		what: "The result of distinct and of the functions of sets depended on the order of an integer and a Decimal128.",
-		by:   "a second reading", commit: "f62e1ef4", name: "projector/internal/projection TestEquality",
-	},
-	{
 		what: "The commands infer and init ended with a panic if two events had a document with more than 100 fields.",
 		by:   "a second reading", commit: "a088a2e4", name: "projector/internal/projection/authoring TestInference",
 	},
