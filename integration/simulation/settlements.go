@@ -33,8 +33,8 @@ func (s *settlements) run(ctx context.Context) {
 	removed := s.world.plan.has(removal)
 	poll.Every(ctx, time.Second, func() {
 		s.settle()
-		// A restored state has lost what was parked since its backup.
-		if !removed && !s.world.restored.Load() && s.world.setBack.Load() == 0 && len(s.findings) < 4 {
+		// A restored state has lost what was parked since its backup, and one that is being restored more.
+		if !removed && !s.world.restored.Load() && s.world.setBack.Load() == 0 && !s.world.halted.Load() && len(s.findings) < 4 {
 			s.look()
 		}
 	})
