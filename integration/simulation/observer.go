@@ -226,8 +226,8 @@ func inOrder(m bson.Raw) bool {
 	return number(m, "count") == int64(len(seen)) && last <= number(m, "lastEventId")
 }
 
-// closed returns the first event after one with which an aggregate was closed; otherwise the last such
-// event before it, or 0.
+// closed returns an event that has closed an aggregate after the given one. If there is none, it returns
+// the last one that has closed it before, or 0.
 func (w *World) closed(id string, event int64) (closed int64) {
 	for _, ev := range w.mongo.Documents(eventsDatabase, w.named("events")) {
 		if text(ev, "aggregateId") == id && text(ev, "eventType") == "Closed" && closed <= event {

@@ -303,14 +303,14 @@ func (w *World) newProcesses(kind virtual.Kind, n int) []*process {
 	return processes
 }
 
-// runs is the instance that runs; nil if none does.
+// runs returns the instance that runs; nil if none does.
 func (p *process) runs() *instance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running
 }
 
-// host is where the process runs; one without links if none runs.
+// host returns the host of the process; one without links if the process does not run.
 func (p *process) host() *virtual.Host {
 	if i := p.runs(); i != nil {
 		return i.Host()
@@ -520,8 +520,8 @@ const usage = 2
 
 // skip is a part of the event store that an operator has told the publishers to skip.
 type skip struct {
-	// from is where the checkpoint was, and until when the command had ended; zero if everything
-	// that was stored before the command was published.
+	// from is the checkpoint before the command. until is when the command ended; zero if every
+	// earlier event was published.
 	from  bson.Timestamp
 	until time.Time
 	// start is where the stream begins since. A scan leaves out events that are a minute older

@@ -84,11 +84,11 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 
 // Inspect searches a collection for documents that a promotion would lose.
 func (d rebuildData) Inspect(ctx context.Context, collection string, archived bool) (catalog.Inspected, error) {
-	known := d.archived
-	if !archived {
-		known = nil
+	var lookUp func(context.Context, []string) ([]string, error)
+	if archived {
+		lookUp = d.archived
 	}
-	found, err := readmodel.Inspect(ctx, d.readModels, collection, known)
+	found, err := readmodel.Inspect(ctx, d.readModels, collection, lookUp)
 	return catalog.Inspected{Unmanaged: found.Err(d.readModels, collection), Archived: found.Archived, Example: found.ExampleArchived}, err
 }
 

@@ -177,8 +177,7 @@ func histories(t *testing.T, program string, first, last int) (string, error) {
 
 // hunt looks for the defect with program. It returns the seed of the history that found it, 0
 // if it is not known, and the promise that it broke, which is empty if none found it. A history
-// that is not sound, because it fails without the defect too, shows nothing, nor does one that fails
-// once and not again.
+// does not count if it fails without the defect too, or does not fail again with it.
 func hunt(t *testing.T, m Mutation, program string, sound func(seed int) bool) (found int, promise string) {
 	t.Helper()
 	const hangs = "a history did not end"
@@ -191,7 +190,7 @@ func hunt(t *testing.T, m Mutation, program string, sound func(seed int) bool) (
 			}
 			failed := seed.FindAllStringSubmatch(out, -1)
 			if failed == nil {
-				t.Fatalf("no history has failed, and the program has:\n%s", out[max(0, len(out)-2000):])
+				t.Fatalf("the program has failed, but no history:\n%s", out[max(0, len(out)-2000):])
 			}
 			for _, f := range failed {
 				n, _ := strconv.Atoi(f[1])

@@ -205,8 +205,8 @@ type Entry struct {
 	// No pod starts building it. The next build of another definition than the live one clears
 	// the field.
 	GivenUp *GivenUp `bson:"givenUp"`
-	// ErasedAt is when an aggregate without events was erased for the first time, by the clock of the
-	// operator. From then on, pods read the watermark before they create a read model.
+	// ErasedAt is when the first erasure of an aggregate without events was announced, by the clock of
+	// the operator. From then on, pods read the watermark before they create a read model.
 	ErasedAt *time.Time `bson:"erasedAt"`
 	// RetiredAt is set while no pod declares the projection.
 	RetiredAt *time.Time `bson:"retiredAt"`

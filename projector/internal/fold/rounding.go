@@ -129,7 +129,7 @@ func DivideDecimals(a, b Number) (bson.Decimal128, error) {
 	}, func(x, y float64) float64 { return x / y })
 }
 
-// shortened removes trailing zeros until the number has the exponent most. It divides once: a sum
+// shortened removes trailing zeros, and raises the exponent at most to most. It divides once: a sum
 // of distant numbers can have thousands of zeros.
 func (x Exact) shortened(most int) Exact {
 	text := x.Coefficient.String()

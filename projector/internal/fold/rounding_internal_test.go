@@ -52,8 +52,8 @@ func TestSumsOfDistantDecimalsAreExact(t *testing.T) {
 	})
 }
 
-// TestSumOfOneNumberIsShort checks that zeros do not give a sum the digits of a common exponent.
-func TestSumOfOneNumberIsShort(t *testing.T) {
+// TestSumWithZeroIsShort checks that 0 does not give a sum the digits of a common exponent.
+func TestSumWithZeroIsShort(t *testing.T) {
 	t.Parallel()
 	large, err := bson.ParseDecimal128("1E+6144")
 	if err != nil {

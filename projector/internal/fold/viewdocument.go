@@ -439,9 +439,8 @@ func (d *viewDocument) encode(err error) (bson.Raw, error) {
 	return FinishDocument(dst, start), nil
 }
 
-// Contributions returns what a part adds to each document beside its own fields, by the document's
-// key: to the totals, and its elements. A field to which several elements add has their values in
-// an array.
+// Contributions returns, by the key of each document, the values that a part adds to totals, and the
+// elements of the part. If several elements add to one field, the field has an array of their values.
 func Contributions(part bson.Raw) map[string]bson.Raw {
 	all := map[string]map[string][]bson.RawValue{}
 	for _, c := range contributionsOf(part, "") {

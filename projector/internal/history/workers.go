@@ -92,9 +92,9 @@ func (w *Workers) target(j job.Job) (*engine.Target, error) {
 	return nil, fmt.Errorf("projection %s, generation %d: %w", j.Projection, j.Generation, ErrUnknownTarget)
 }
 
-// Serves reports whether this process can do a job: whether it serves the generation. A verification
-// needs the catalog alone, and fails if that has the generation no more, unless it is of another
-// pipeline.
+// Serves reports whether this process can do a job: it must serve the generation. A verification of its
+// own pipeline needs the catalog alone. A verification whose generation is gone, and a job that cannot
+// be read, are served too, because only a job that is claimed can fail.
 func (w *Workers) Serves(ctx context.Context, j job.Job) bool {
 	if _, err := w.target(j); err == nil {
 		return true

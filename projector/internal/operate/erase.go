@@ -285,8 +285,8 @@ func (r *erasing) announce(ctx context.Context) error {
 	return nil
 }
 
-// announced is longer than the time between two looks of a projector at the catalog, and the call of a
-// session that began before.
+// announced is longer than two times together: that between two looks of a projector at the catalog,
+// and that of a session's call that began before the second look.
 const announced = 20 * time.Second
 
 // mask sets the fields of the events to null. Their ids, and with them the order, stay.

@@ -84,9 +84,9 @@ func merge(a, b ref.Val) ref.Val {
 	return types.NewRefValMap(types.DefaultTypeAdapter, merged)
 }
 
-// addLists adds two lists by a copy. CEL's own sum is a chain of lists, which takes no memory
-// whatever the lengths are, and then searches the chain for each element. The result of a loop of
-// CEL grows in place, and if one list is empty, CEL's sum is the other one.
+// addLists adds two lists by a copy. CEL's own sum is a chain of lists, which takes no memory, and each
+// access to an element searches the chain. addLists returns nil, so that CEL adds, if one list is empty,
+// and for the result of a loop of CEL, which grows in place.
 func addLists(_ *meter, args ...ref.Val) ref.Val {
 	a, ok := args[0].(traits.Lister)
 	b, alsoOK := args[1].(traits.Lister)

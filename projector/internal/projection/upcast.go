@@ -161,7 +161,7 @@ func (p place) ofEvent(node *yaml.Node, want resultKind) *expression {
 }
 
 // leads reports whether an event of a type can become one of a type for which handled holds. seen
-// are the types that do not lead there.
+// are the types that were visited already.
 func (u upcasts) leads(eventType string, handled func(string) bool, seen map[string]bool) bool {
 	if seen[eventType] {
 		return false
@@ -190,7 +190,7 @@ func (u upcasts) of(on handlers) upcasts {
 }
 
 // circle returns a chain of event types that ends where it begins; nil if there is none. seen are the
-// types from which the search has begun.
+// types that were visited already.
 func (u upcasts) circle(seen map[string]bool, chain ...string) []string {
 	last := chain[len(chain)-1]
 	for _, step := range u[last] {
