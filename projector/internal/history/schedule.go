@@ -36,7 +36,8 @@ const (
 // SchedulerOptions configure a [Scheduler].
 type SchedulerOptions struct {
 	Jobs *job.Store
-	// Live returns the live generation of each projection of the pipeline, by name.
+	// Live returns the live generation of each projection of the pipeline, by name; 0 if no pod
+	// writes one at present.
 	Live func() map[string]int64
 	// Replaceable reports whether a generation that is being built can replace the live one of a
 	// projection at any time. No sweep begins meanwhile, because it would heal nothing.
@@ -105,6 +106,13 @@ func (s *Scheduler) beat(ctx context.Context) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(live)) {
 		last := latest[name]
+		if live[name] == 0 {
+			// No pod works on a sweep that runs.
+			if last.ID != "" && !last.State.Ended() {
+				problems = append(problems, s.options.Jobs.Supersede(ctx, name, job.Reconcile, "", "no projector writes the projection any more"))
+			}
+			continue
+		}
 		if last.DoneGeneration == live[name] {
 			s.through.WithLabelValues(name).Set(float64(last.Done.UnixMilli()) / 1000)
 		}

@@ -183,6 +183,17 @@ func TestSweepOfANewGenerationEndsTheOlderOne(t *testing.T) {
 	}
 }
 
+// No pod works on the sweep of a retired projection, so it would never end.
+func TestSweepOfARetiredProjectionEnds(t *testing.T) {
+	t.Parallel()
+	s := newSchedule(t)
+	s.beat()
+	s.live["visits"] = 0
+	if sweeps := s.beat(); len(sweeps) != 1 || sweeps[0].State != job.Cancelled {
+		t.Errorf("sweeps are %+v", sweeps)
+	}
+}
+
 // The setting may change while a sweep runs. A sweep is worked on in the form in which it was
 // started.
 func TestSweepKeepsItsForm(t *testing.T) {
