@@ -120,7 +120,7 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	case e != nil && e.Live != nil && e.Live.Generation == number:
 		definition, t.Collection = e.Live.Definition, e.Live.Collection
 	case e != nil && e.Building != nil && e.Building.Generation == number:
-		definition, t.Collection = e.Building.Definition, e.Building.Shadow
+		definition, t.Collection, t.Building = e.Building.Definition, e.Building.Shadow, true
 	default:
 		return t, noGeneration(name, number)
 	}
@@ -130,7 +130,7 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	t.Projection, err = d.Compile(definition)
 	switch {
 	case errors.Is(err, errNoCode):
-		return t, fmt.Errorf("the code of generation %d of projection %s is not in this process: %w", number, name, job.ErrNotHere)
+		return t, fmt.Errorf("the code of generation %d of projection %s is not in this program, so run that of the projectors: %w", number, name, job.ErrNotHere)
 	case err != nil:
 		return t, job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
 	}

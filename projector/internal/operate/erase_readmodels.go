@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/history"
-	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
@@ -84,13 +83,9 @@ func (r *erasing) targets(ctx context.Context) (targets []eraseTarget, err error
 		}
 		for _, number := range numbers {
 			t, err := r.declared.target(ctx, name, number)
-			if errors.Is(err, job.ErrNotHere) {
-				return nil, fmt.Errorf("%w: run the command with the program of the projectors", err)
-			}
 			if err != nil {
 				return nil, err
 			}
-			t.Building = building != nil && building.Generation == number
 			idle := mine[name].RetiredAt != nil || !t.Building && live.Frozen
 			targets = append(targets, eraseTarget{t, idle, promoting})
 		}

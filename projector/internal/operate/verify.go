@@ -93,7 +93,13 @@ func (c *verifyCommand) runOn(ctx context.Context, e *Environment, s *stored) er
 	var names []string
 	for _, name := range asked {
 		number, err := d.live(ctx, name)
-		if errors.Is(err, errNotLive) && len(c.Projection) == 0 {
+		if err == nil {
+			// The job would wait for a pod with the code, and maybe there is none.
+			if _, missing := d.target(ctx, name, number); errors.Is(missing, job.ErrNotHere) {
+				err = missing
+			}
+		}
+		if (errors.Is(err, errNotLive) || errors.Is(err, job.ErrNotHere)) && len(c.Projection) == 0 {
 			fmt.Fprintf(e.stderr, "not verified: %v\n", err)
 			continue
 		}

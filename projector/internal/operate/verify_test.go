@@ -61,6 +61,28 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	}
 }
 
+// TestVerificationKnowsAGenerationThatIsBuilt: it repairs an erased aggregate with new events only in
+// a generation that is built, and changes nothing of one that was promoted meanwhile.
+func TestVerificationKnowsAGenerationThatIsBuilt(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	projections := projectiontest.All(t, visitsYAML)
+	old := visitsEntry(t, db, new(config.Config).Pipeline().String())
+	next, err := catalog.Start(old, old.Pipeline, catalog.Declare(projections[0])[0], 0, catalog.Author{At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := catalog.NewCatalog(db.Collection(catalog.CatalogName), old.Pipeline).Write(t.Context(), old, next); err != nil {
+		t.Fatal(err)
+	}
+	d := newDefinitions(&config.Stores{ReadModels: db, State: db}, config.Config{}, NewCompiler(projections))
+	for number, building := range map[int64]bool{old.Live.Generation: false, next.Building.Generation: true} {
+		if target, err := d.target(t.Context(), "visits", number); err != nil || target.Building != building {
+			t.Errorf("generation %d is %+v, %v", number, target, err)
+		}
+	}
+}
+
 // TestOnlyWhatIsLiveIsVerified: read models that no projector keeps up to date would all be
 // missing or behind, and a repair would write them before any rollout.
 func TestOnlyWhatIsLiveIsVerified(t *testing.T) {
