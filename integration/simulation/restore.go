@@ -160,7 +160,18 @@ func (w *World) restoreModels(ctx context.Context, age time.Duration) {
 			})
 		}
 	}
-	w.rebuild(ctx, others(before, w.generations()))
+	rebuilt := others(before, w.generations())
+	for _, entry := range w.state("projections") {
+		name := text(entry, "_id")
+		building := func() bool { return text(withID(w.state("projections"), name), "building", "state") != "" }
+		if building() && !slices.Contains(rebuilt, name) {
+			rebuilt = append(rebuilt, name)
+		}
+		for tries := 0; tries < 60 && building() && w.command(ctx, virtual.Projector, "projections", "cancel", name, "--yes", "--why", "restored") != nil; tries++ {
+			wait(ctx, time.Second)
+		}
+	}
+	w.rebuild(ctx, rebuilt)
 }
 
 // restoreState restores the state database to an earlier time while nothing runs, as
