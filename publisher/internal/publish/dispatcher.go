@@ -82,6 +82,8 @@ type pool struct {
 	// large message is in flight.
 	sends [slots]int
 	limit int
+	// last is the slot of the last batch.
+	last slot
 	// bodyBudget bounds the bodies of all batches in flight, except the large one.
 	bodyBudget *semaphore.Weighted
 
@@ -325,14 +327,16 @@ func (d *Dispatcher) wake() {
 
 // nextSlot returns the slot in which a batch may be taken; false if none. Failing lanes have as many
 // slots as the others, and only those. Large messages have one slot: their bodies and the
-// SDK's copies of them are most of the memory. The caller holds the mutex.
+// SDK's copies of them are most of the memory. Slots take turns, because a throttled namespace takes
+// fewer batches than one slot has. The caller holds the mutex.
 func (d *Dispatcher) nextSlot() (next slot, ok bool) {
-	for s, queue := range d.lanes.ready {
+	for i := range d.lanes.ready {
+		s := (int(d.last) + 1 + i) % len(d.lanes.ready)
 		limit := d.limit
 		if slot(s) == slotLarge {
 			limit = 1
 		}
-		if queue.head != nil && d.sends[s] < limit {
+		if d.lanes.ready[s].head != nil && d.sends[s] < limit {
 			return slot(s), true
 		}
 	}

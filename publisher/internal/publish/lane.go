@@ -39,8 +39,7 @@ type lane struct {
 	next       *lane    // behind it in a ready queue, or in the free list
 }
 
-// slot is the kind of a batch in flight, in the order in which workers take them. Each has a
-// queue of ready lanes.
+// slot is the kind of a batch in flight. Each has a queue of ready lanes.
 type slot int
 
 const (

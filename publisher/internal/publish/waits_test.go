@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -297,6 +298,46 @@ func testThrottled(t *testing.T, policy publish.Batching, perSecond int) {
 	if refused > sends/20+512 { // the first burst is what may be in flight
 		t.Errorf("%d of %d sends were refused", refused, sends)
 	}
+}
+
+// TestFailingKeyIsSentWhileTheNamespaceIsThrottled: a backlog of other keys must not keep a key that
+// was refused from being sent again and quarantined.
+func TestFailingKeyIsSentWhileTheNamespaceIsThrottled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var second, credits int
+		b := newBroker(func(messages []*event.Message) answer {
+			if slices.ContainsFunc(messages, func(m *event.Message) bool { return m.AggregateID == "refused" }) {
+				return fails(publish.FaultRefused)
+			}
+			if now := int(time.Since(start) / time.Second); now != second {
+				second, credits = now, 0
+			}
+			if credits >= 1000 {
+				return fails(publish.FaultBusy)
+			}
+			credits += len(messages)
+			return ok(4 * time.Millisecond)
+		})
+		h := newHarness(t, b, func(o *publish.Options) { o.Batching, o.MaxAttempts = publish.BatchingMixed, 3 })
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		h.start(ctx)
+		for id := int64(1); ctx.Err() == nil; id++ {
+			aggregate := fmt.Sprintf("aggregate-%d", id%1000)
+			if id == 20_000 {
+				aggregate = "refused"
+			}
+			_ = h.Submit(ctx, item(aggregate, id))
+		}
+		if err := <-h.ran; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("run: %v", err)
+		}
+		if len(h.quarantined) != 1 || h.quarantined[20_000] == nil {
+			t.Errorf("the quarantine has %v, want the refused event", h.quarantined)
+		}
+	})
 }
 
 // TestRateLimitEndsAfterTheThrottling: the limit rises while it is used, until it is

@@ -63,6 +63,7 @@ func (w *worker) take() {
 		maxEvents = d.rateLimit.batch(d.options.MaxBatchEvents)
 	}
 	d.sends[w.slot]++
+	d.last = w.slot
 	w.batch = d.lanes.take(w.batch, w.slot, d.policy == BatchingMixed, maxEvents, d.batchBytes)
 	d.wake()
 }
