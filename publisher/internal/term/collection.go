@@ -87,7 +87,11 @@ func (t *term) replaced(now mongox.CollectionID) error {
 	}
 	had := "everything that the change stream had of it is published"
 	if at := t.pump.at; at.Scan.Active() {
-		had = "its scan had not ended: of the events that are after " + at.Scan.AggregateID.String() + " in its index, only those are published that the present collection has; publish the rest by a publisher with another PENSTOCK_EVENTS_COLLECTION and PENSTOCK_STREAM"
+		after := ""
+		if !at.Scan.AggregateID.IsZero() {
+			after = " that are after " + at.Scan.AggregateID.String() + " in its index"
+		}
+		had = "its scan had not ended: of the events" + after + ", only those are published that the present collection has; publish the rest by a publisher with another PENSTOCK_EVENTS_COLLECTION and PENSTOCK_STREAM"
 	}
 	start := ""
 	if !t.pump.since.IsZero() {
