@@ -30,10 +30,16 @@ type Access struct {
 
 	served, refusing atomic.Bool
 
-	mu     sync.Mutex
-	since  time.Time
-	reason error
+	mu sync.Mutex
+	// since is when the refusals began, and last when the last one was.
+	since, last time.Time
+	reason      error
 }
+
+// refusalLasts is how long a refusal says that a process is refused. While a process is refused, it
+// tries again within seconds or, after a term, when it leads again: a minute later at the most, unless
+// another process leads. Then nothing else ends the refusal.
+const refusalLasts = 5 * time.Minute
 
 // Works records that MongoDB has served the process.
 func (a *Access) Works() {
@@ -61,11 +67,11 @@ func (a *Access) Final(err error) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.refusing.Swap(true) {
+	if !a.refusing.Swap(true) || time.Since(a.last) > refusalLasts {
 		a.since = time.Now()
 		a.Logger.Error().Err(err).Stringer("endsAfter", a.After).Msgf("MongoDB refuses this %s; retrying", a.Service)
 	}
-	a.reason = err
+	a.reason, a.last = err, time.Now()
 	return time.Since(a.since) >= a.After
 }
 
@@ -73,7 +79,7 @@ func (a *Access) Final(err error) bool {
 func (a *Access) Check(context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.reason == nil {
+	if a.reason == nil || time.Since(a.last) > refusalLasts {
 		return nil
 	}
 	return fmt.Errorf("MongoDB has refused this %s for %s: %w", a.Service, poll.Duration(time.Since(a.since)), a.reason)

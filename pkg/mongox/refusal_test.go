@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
@@ -39,4 +42,28 @@ func TestAccessRefused(t *testing.T) {
 			t.Errorf("%s: AccessRefused returned %v for %v", name, got, test.err)
 		}
 	}
+}
+
+// TestRefusalEndsIfTheProcessAsksNoMore: a publisher that was refused releases its lease, so another
+// one leads, and nothing accepts the first one again until it leads.
+func TestRefusalEndsIfTheProcessAsksNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refused := mongo.CommandError{Code: mongox.CodeUnauthorized}
+		access := &mongox.Access{After: 10 * time.Minute, Logger: zerolog.Nop()}
+		access.Served()
+		for range 9 {
+			if access.Final(refused) || access.Check(t.Context()) == nil {
+				t.Fatal("the first refusals are final, or the process is ready")
+			}
+			<-time.After(time.Minute)
+		}
+		<-time.After(5 * time.Minute)
+		if err := access.Check(t.Context()); err != nil {
+			t.Errorf("not ready: %v", err)
+		}
+		if access.Final(refused) {
+			t.Error("the refusals of a term ended the process in a later term")
+		}
+	})
 }

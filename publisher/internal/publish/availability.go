@@ -45,12 +45,16 @@ type Availability struct {
 	trouble
 }
 
+// refusalLasts is how long a refusal says that the topic refuses the process: longer than any wait
+// between two attempts, unless another process leads.
+const refusalLasts = 5 * time.Minute
+
 // trouble are consecutive failures. The zero value is none.
 type trouble struct {
 	// since is when they began, and refused when the explicit refusals among them did. err and
-	// refusal are the last of each.
-	since, refused time.Time
-	err, refusal   error
+	// refusal are the last of each, and last is when the last refusal was.
+	since, refused, last time.Time
+	err, refusal         error
 	// connecting says that the last failure is one to connect. sending says that a send is
 	// among them: only an accepted send ends them then, otherwise an opened connection does.
 	connecting, sending bool
@@ -156,7 +160,7 @@ func (a *Availability) refuse(err error, send bool) error {
 		a.options.Logger.Error().Err(a.options.Explain(err)).Stringer("endsAfter", a.options.FatalAfter).Msg("topic refuses this publisher; retrying")
 	}
 	a.add(err, send)
-	a.refusal = err
+	a.refusal, a.last = err, time.Now()
 	if lasted := time.Since(a.refused); lasted >= a.options.FatalAfter {
 		return fmt.Errorf("refused for %s: %w", poll.Duration(lasted), err)
 	}
@@ -169,6 +173,12 @@ func (a *Availability) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.refused.IsZero() {
+		return nil
+	}
+	if time.Since(a.last) > refusalLasts {
+		// Another process leads.
+		a.gauge.Set(0)
+		a.trouble = trouble{}
 		return nil
 	}
 	return fmt.Errorf("the topic has refused this publisher for %s: %w", poll.Duration(time.Since(a.refused)), a.options.Explain(a.refusal))
