@@ -51,8 +51,18 @@ metadata:
     {{- include "penstock.componentLabels" . | nindent 4 }}
 spec:
   podSelector:
+    {{- $labels := include "penstock.selectorLabels" . | fromYaml }}
+    {{- if and (eq .component "projector") .root.Values.projector.projections.awaitLive.enabled }}
     matchLabels:
-      {{- include "penstock.selectorLabels" . | nindent 6 }}
+      {{- omit $labels "app.kubernetes.io/component" | toYaml | nindent 6 }}
+    matchExpressions:
+      - key: app.kubernetes.io/component
+        operator: In
+        values: [projector, await-live]
+    {{- else }}
+    matchLabels:
+      {{- toYaml $labels | nindent 6 }}
+    {{- end }}
   policyTypes: [Ingress, Egress]
   {{- $admin := $policy.metrics.from | default list }}
   {{- if .root.Values.tests.enabled }}

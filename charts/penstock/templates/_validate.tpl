@@ -238,7 +238,7 @@ projector.projections.files has {{ $size }} bytes, and the annotations of a pod 
 {{- $reconcile := .Values.projector.history.reconcile }}
 {{- $interval := include "penstock.seconds" $reconcile }}
 {{- if and $interval (lt (int64 $interval) 10) }}
-projector.history.reconcile is {{ $reconcile }}: use at least 10s, or off
+projector.history.reconcile is {{ $reconcile }}: use at least 10s, or "off"
 {{ end }}
 {{- end }}
 
