@@ -199,7 +199,9 @@ func (s *session) admit(work context.Context, now time.Time) {
 	}
 	if len(s.suspects) > 0 && s.reading.read.Load() {
 		for _, d := range s.suspects {
-			s.deadLetter(work, d)
+			if s.deadLetter(work, d); work.Err() != nil {
+				return // it was misread, and the session ends
+			}
 		}
 		s.suspects = nil
 	}

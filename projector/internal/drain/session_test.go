@@ -11,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -309,6 +310,34 @@ func TestUnreadableMessagesWaitForTheFirstEvent(t *testing.T) {
 			t.Errorf("dead letters %v, error %v", broker.dead, err)
 		}
 		s.end(t)
+	})
+}
+
+// TestMisreadMessageEndsItsSession checks that a message that a wrong setting makes invalid stays in
+// the subscription, with those behind it.
+func TestMisreadMessageEndsItsSession(t *testing.T) {
+	t.Parallel()
+	withBroker(t, func(t *testing.T, broker *fakeBroker) {
+		t.Helper()
+		broker.send("session", "a", 1)
+		for i := range 3 {
+			broker.sendBody("session", fmt.Sprint("no event ", i), []byte("{}"))
+		}
+		stopping := make(chan func(), 1)
+		s := start(t, broker, newReadModels(0), func(o *drain.Options) {
+			o.Misread = func(context.Context, error) bool {
+				stop := <-stopping
+				stop()
+				return true
+			}
+		})
+		stopping <- s.stop
+		if err := <-s.done; err != nil {
+			t.Error(err)
+		}
+		if invalid := testkit.Metric(t, s.reg, "penstock_projector_invalid_messages_total"); invalid != 0 || len(broker.dead) != 0 {
+			t.Errorf("%v messages count as dead-lettered, and %v are", invalid, broker.dead)
+		}
 	})
 }
 
