@@ -133,6 +133,37 @@ func TestFailoverRollsBackWhatNoMajorityHas(t *testing.T) {
 	}
 }
 
+// A client whose session is causally consistent sends the operation time of its last reply. After
+// a read at majority, that must not be the time of a write that a failover may roll back.
+func TestOperationTimeOfMajorityReadsIsThatOfAMajority(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	insertOne(t, client.Database("db").Collection("c"), "_id", 1)
+	insertOne(t, client.Database("db").Collection("c"), "_id", 2)
+	c := dialRaw(t, s)
+	majority := d("level", "majority")
+	find := d("find", "c", "batchSize", 1, "readConcern", majority)
+	cursor := get(c.run("db", find), "cursor", "id")
+	changes := get(c.run("db", d("aggregate", "c", "pipeline", bson.A{d("$changeStream", d())}, "cursor", d())), "cursor", "id")
+	committed := get(c.run("db", find), "operationTime").(bson.Timestamp)
+	isolate(t, s)
+	written := get(c.run("db", d("insert", "c", "documents", bson.A{d("_id", 3)}, "writeConcern", d("w", 1))), "operationTime").(bson.Timestamp)
+	if !written.After(committed) {
+		t.Fatalf("the write has the operation time %v, want one after %v", written, committed)
+	}
+	for name, command := range map[string]bson.D{
+		"find": find, "getMore": d("getMore", cursor, "collection", "c"), "aggregate": d("aggregate", "c", "pipeline", bson.A{}, "cursor", d(), "readConcern", majority),
+		"getMore of a change stream": d("getMore", changes, "collection", "c", "maxTimeMS", 1),
+	} {
+		if reply := c.run("db", command); get(reply, "ok") != 1.0 || get(reply, "operationTime") != committed {
+			t.Errorf("%s: got %v, want the operation time %v", name, reply, committed)
+		}
+	}
+	if got := get(c.run("db", d("find", "c")), "operationTime"); got != written {
+		t.Errorf("a local read has the operation time %v, want %v", got, written)
+	}
+}
+
 // If the secondaries come back, nothing is lost.
 func TestRejoinAcknowledgesWhatWaits(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,7 @@ type cursor struct {
 	vars       expr.Vars
 	session    string
 	number     *int64
+	readLevel  string
 	tx         *store.Tx
 
 	// killed is closed when the cursor is killed. why is then the reason.
@@ -361,8 +362,10 @@ func (cs *cursors) left(r *Request) time.Duration {
 	return c.left
 }
 
-// own binds a cursor to the session and the transaction of the command that opened it.
+// own binds a cursor to the session, the transaction and the read concern of the command that
+// opened it.
 func (c *cursor) own(r *Request) {
+	c.readLevel = r.readLevel
 	if r.session != nil {
 		c.session = r.session.ID()
 	}

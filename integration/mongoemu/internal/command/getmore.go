@@ -43,6 +43,7 @@ func getMore(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 	if err != nil {
 		return err
 	}
+	r.readLevel = c.readLevel
 	keep := false
 	defer func() { e.cursors.unpin(c, keep) }()
 	if err := r.mayRead(c, coll); err != nil {

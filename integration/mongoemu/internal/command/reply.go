@@ -20,7 +20,7 @@ func (e *Engine) success(r *Request, b *bsonraw.Builder) []byte {
 		b.Start("recoveryToken").String("recoveryShardId", shardName).End()
 	}
 	b.Double("ok", 1)
-	e.times(b)
+	e.times(r, b)
 	return b.Bytes()
 }
 
@@ -47,14 +47,20 @@ func (e *Engine) failure(r *Request, err *mongoerr.Error, labels []string) []byt
 	if err.Code.StateChange() {
 		e.topologyVersion(b)
 	}
-	e.times(b)
+	e.times(r, b)
 	return b.Bytes()
 }
 
 var noSignature = make([]byte, 20)
 
-func (e *Engine) times(b *bsonraw.Builder) {
+// times adds the cluster time and the operation time. For a command that reads what a majority
+// has, the latter is that of the newest write that a majority has (computeOperationTime in
+// service_entry_point_common.cpp).
+func (e *Engine) times(r *Request, b *bsonraw.Builder) {
 	operation := e.Store.OperationTime()
+	if r.readLevel == "majority" || r.changes {
+		operation = e.Store.Log().NewestVisible()
+	}
 	cluster := e.Store.Clock().Last()
 	if operation.After(cluster) {
 		cluster = operation

@@ -181,6 +181,17 @@ func (l *Log) Newest() bson.Timestamp {
 	return l.entries[len(l.entries)-1].TS
 }
 
+// NewestVisible returns the cluster time of the newest entry that readers see, or the zero
+// timestamp.
+func (l *Log) NewestVisible() bson.Timestamp {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.visible() == l.first {
+		return bson.Timestamp{}
+	}
+	return l.entries[l.head+int(l.visible()-l.first)-1].TS
+}
+
 // Read copies up to len(into) entries, starting at a position, and returns their number.
 // It returns [ErrLost] if the entry at the position has been dropped.
 func (l *Log) Read(position uint64, into []*Entry) (int, error) {
