@@ -84,8 +84,8 @@
 // an error. Changes of one multi-document update are not interleaved with other writes. Reads
 // outside transactions take locks, as they do on servers with disableLockFreeReads. Inside
 // a transaction, only the first insert makes a collection, not create or createIndexes.
-// Documents may nest 200 deep, not 180. The results of retryable writes are lost with the
-// process. Resume tokens look like the server's but have other contents.
+// The results of retryable writes are lost with the process. Resume tokens look like the
+// server's but have other contents.
 //
 // # Faults
 //

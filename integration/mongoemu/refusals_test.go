@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
@@ -160,5 +161,40 @@ func TestRefusals(t *testing.T) {
 	}
 	if names := must[[]string](t)(client.Database("db").ListCollectionNames(t.Context(), d())); fmt.Sprint(names) != "[c]" {
 		t.Errorf("%v", names)
+	}
+}
+
+// A document of 180 levels can be stored, and one of 181 cannot. Empty subdocuments do not count.
+func TestDocumentsNestAtMost180Levels(t *testing.T) {
+	t.Parallel()
+	s, _ := start(t, mongoemu.Config{})
+	raw := dialRaw(t, s)
+	nested := func(levels int, innermost any) any {
+		for range levels {
+			innermost = d("a", innermost)
+		}
+		return innermost
+	}
+	insert := func(doc any) bson.D { return d("insert", "c", "documents", bson.A{doc}) }
+	update := func(id int, u any) bson.D {
+		return d("update", "c", "updates", bson.A{d("q", d("_id", id), "u", u, "upsert", true)})
+	}
+	for name, command := range map[string]bson.D{
+		"insert": insert(nested(180, 1)), "insert with an empty subdocument": insert(nested(180, d())),
+		"upsert": update(1, d("$set", d("e", nested(179, 1)))), "replacement": update(2, nested(180, bson.A{})),
+	} {
+		if reply := raw.run("db", command); get(reply, "n") != int32(1) || get(reply, "writeErrors") != nil {
+			t.Errorf("%s of 180 levels: %v", name, reply)
+		}
+	}
+	for name, command := range map[string]bson.D{
+		"insert": insert(nested(181, 1)), "insert of an array": insert(nested(180, bson.A{1})),
+		"upsert": update(3, d("$set", d("e", nested(180, 1)))), "update": update(1, d("$set", d("e.a", nested(179, 1)))),
+		"replacement": update(2, nested(181, 1)), "pipeline": update(2, bson.A{d("$set", d("e", d("$literal", nested(180, 1))))}),
+	} {
+		reply := raw.run("db", command)
+		if errs, _ := get(reply, "writeErrors").(bson.A); len(errs) != 1 || get(errs[0].(bson.D), "code") != int32(15) {
+			t.Errorf("%s of 181 levels: %v, want Overflow", name, reply)
+		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
@@ -149,18 +148,14 @@ func TestRecordOfALargeEventOmitsTheEvent(t *testing.T) {
 func TestRecordThatIsRefusedIsStoredWithoutItsEvent(t *testing.T) {
 	t.Parallel()
 	c := newRecords(t)
-	// The stand-in has no limit of 180 levels, so a validator refuses the record instead.
-	err := c.Direct(func(ctx context.Context, collection *mongo.Collection) error {
-		return collection.Database().CreateCollection(ctx, collection.Name(),
-			options.CreateCollection().SetValidator(bson.D{{Key: "event.deep", Value: bson.D{{Key: "$exists", Value: false}}}}))
-	})
-	if err != nil {
-		t.Fatal(err)
+	deep := bson.D{{Key: "innermost", Value: true}}
+	for range 179 {
+		deep = bson.D{{Key: "deep", Value: deep}}
 	}
 	s := quarantine.NewStore(c, "events", quarantine.Options{})
 	entries := []quarantine.Entry{
 		{DocumentID: testkit.Value("flat"), Reason: event.ReasonMissingEventType, Event: testkit.Raw(bson.D{{Key: "flat", Value: true}})},
-		{DocumentID: testkit.Value("deep"), Reason: event.ReasonMissingEventType, Event: testkit.Raw(bson.D{{Key: "deep", Value: true}})},
+		{DocumentID: testkit.Value("deep"), Reason: event.ReasonMissingEventType, Event: testkit.Raw(deep)},
 	}
 	if err := s.Put(t.Context(), 1, entries...); err != nil {
 		t.Fatal(err)

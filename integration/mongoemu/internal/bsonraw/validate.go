@@ -9,9 +9,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// MaxDepth is the maximum nesting depth of documents. It is the server's limit for stored
-// documents.
-const MaxDepth = 200
+// MaxDepth is the maximum nesting depth of documents in messages. MaxStored is that of stored
+// documents, whose empty subdocuments do not count (validateDepth in the server's insert.cpp).
+const (
+	MaxDepth  = 200
+	MaxStored = 180
+)
 
 // ErrInvalid is wrapped by the errors of [Validate].
 var ErrInvalid = errors.New("invalid BSON")
@@ -44,6 +47,20 @@ func validate(doc []byte, depth int) error {
 		rest = data[n:]
 	}
 	return nil
+}
+
+// Deeper reports whether a document has more than limit levels.
+func Deeper(doc []byte, limit int) bool {
+	if limit == 0 {
+		return len(doc) > 5
+	}
+	for it := NewIter(doc); it.Next(); {
+		v := it.Value()
+		if (v.Type == bsoncore.TypeEmbeddedDocument || v.Type == bsoncore.TypeArray) && Deeper(v.Data, limit-1) {
+			return true
+		}
+	}
+	return false
 }
 
 func checkedSize(t byte, data []byte, depth int) (int, error) {

@@ -30,6 +30,14 @@ func (w *Writer) valid(c *Collection, doc, old []byte) error {
 	return c.Options.valid(doc, old)
 }
 
+// storable returns an error if a document nests too deep, also if validators are bypassed.
+func storable(doc []byte) error {
+	if bsonraw.Deeper(doc, bsonraw.MaxStored) {
+		return mongoerr.New(mongoerr.Overflow, "Document exceeds maximum nesting depth of %d", bsonraw.MaxStored)
+	}
+	return nil
+}
+
 // Collection returns a collection as the writer sees it; nil if it does not exist.
 func (w *Writer) Collection(ns Namespace) *Collection {
 	return (&Viewer{store: w.store, tx: w.tx}).Collection(ns)
@@ -60,6 +68,9 @@ func (w *Writer) Insert(ns Namespace, doc []byte) error {
 	if len(doc) > update.MaxDocument {
 		return mongoerr.New(mongoerr.BadValue, "object to insert too large. size in bytes: %d, max size: %d", len(doc), update.MaxDocument)
 	}
+	if err := storable(doc); err != nil {
+		return err
+	}
 	c, err := w.ensure(ns)
 	if err != nil {
 		return err
@@ -87,6 +98,9 @@ func (w *Writer) Insert(ns Namespace, doc []byte) error {
 // Replace adds a new version of a record. description is nil for a replacement of the
 // whole document.
 func (w *Writer) Replace(c *Collection, old *Record, doc, description []byte) error {
+	if err := storable(doc); err != nil {
+		return err
+	}
 	if err := w.valid(c, doc, old.Doc); err != nil {
 		return err
 	}
