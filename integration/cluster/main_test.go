@@ -121,8 +121,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// settleTimeout bounds each wait. A killed projector can leave a transaction open for a
-// minute, and crashed containers are restarted after pauses of up to a minute and more.
+// settleTimeout bounds each wait. A killed projector can leave a transaction open for a minute
+// and a half, and crashed containers are restarted after pauses of up to a minute and more.
 const settleTimeout = 3 * time.Minute
 
 // await polls until holds returns true. After settleTimeout it fails the test with the last

@@ -115,8 +115,8 @@ func needsStandIns(t *testing.T, reason string) {
 
 // settleTimeout bounds the wait for a condition, and the time without any new right read
 // model. A projector that is killed in a transaction leaves it open. Others cannot write
-// the same documents until the server ends the transaction, by default after 60 s. The
-// stand-in has the same default, so each kill may cost a minute.
+// the same documents until the server ends the transaction, by default after 60 to 90 s. The
+// stand-in has the same default, so each kill may cost a minute and a half.
 func settleTimeout() time.Duration {
 	if suite.kind == harness.KindEmbedded {
 		return 3 * time.Minute

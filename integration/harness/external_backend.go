@@ -95,7 +95,7 @@ var ErrLeftBehind = errors.New("the test's databases or topic are left behind")
 // Close implements [Backend]: it deletes the topic and drops the collections. It sends no
 // dropDatabase, because some servers lock every database for it, and other tests would wait. A
 // projector that was killed in a transaction leaves it open, and a drop waits until the server
-// ends the transaction, by default after 60 s. If the wait is longer than
+// ends the transaction, by default after 60 to 90 s. If the wait is longer than
 // [ExternalOptions.CleanTimeout], the error is [ErrLeftBehind], and the next test can go on.
 func (b *ExternalBackend) Close() error {
 	limit := cmp.Or(b.external.options.CleanTimeout, requestTimeout)

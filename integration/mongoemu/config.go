@@ -34,8 +34,9 @@ type Config struct {
 	// though not a crash of the machine. Empty means that all data are in memory only. The
 	// state of sessions, of retryable writes and of open transactions is not kept.
 	DataDir string
-	// TransactionLifetime is the age at which a transaction is aborted; 0 means the
-	// server's default of 60 s.
+	// TransactionLifetime is the age at which a transaction has expired; 0 means the server's
+	// default of 60 s. Like the server, it looks for expired transactions every half of the
+	// lifetime, but at least every minute and at most every second, and aborts them.
 	TransactionLifetime time.Duration
 	// TTLInterval is the time between two passes over TTL indexes; 0 means the server's
 	// default of 60 s.
@@ -53,7 +54,6 @@ const (
 	defaultLifetime    = 60 * time.Second
 	defaultTTLInterval = 60 * time.Second
 	defaultNoop        = 10 * time.Second
-	reapInterval       = time.Second
 	cursorInterval     = time.Minute
 )
 

@@ -89,7 +89,7 @@ func (s *Server) Start() error {
 	s.group.Go(s.accept)
 	s.group.Go(s.endWithJournal)
 	s.every(s.config.TTLInterval, func() error { return s.store.Expire(s.ctx) })
-	s.every(reapInterval, func() error { s.sessions.Reap(); return nil })
+	s.every(min(max(s.config.TransactionLifetime/2, time.Second), time.Minute), func() error { s.sessions.Reap(); return nil })
 	s.every(cursorInterval, func() error { s.engine.ExpireCursors(); return nil })
 	s.every(s.config.NoopInterval, s.noopWhenIdle())
 	return nil

@@ -181,12 +181,12 @@ func TestTransactionLifetime(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	var time clock
-	_, client := start(t, mongoemu.Config{Now: time.now})
+	_, client := start(t, mongoemu.Config{Now: time.now, TransactionLifetime: 2e9})
 	c := client.Database("db").Collection("c")
 	insertOne(t, c, "_id", 1, "n", 0)
 	in, session := begin(t, client)
 	must[*mongo.UpdateResult](t)(c.UpdateOne(in, d("_id", 1), d("$inc", d("n", 10))))
-	time.advance(61e9)
+	time.advance(3e9)
 	// The plain write waits until the transaction has exceeded its lifetime.
 	must[*mongo.UpdateResult](t)(c.UpdateOne(ctx, d("_id", 1), d("$inc", d("n", 1))))
 	_, err := c.UpdateOne(in, d("_id", 1), d("$inc", d("n", 10)))
