@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -173,5 +174,27 @@ func TestWriteConcerns(t *testing.T) {
 	}
 	if r := insert(3, d("w", "elsewhere")); get(r, "writeConcernError", "code") != int32(79) {
 		t.Error(r)
+	}
+}
+
+// $$NOW has one value in all statements of a command, which it takes before it waits for locks.
+func TestNowIsOneTimeInACommand(t *testing.T) {
+	t.Parallel()
+	var ticking clock
+	_, client := start(t, mongoemu.Config{Now: func() time.Time {
+		ticking.advance(time.Second)
+		return ticking.now()
+	}})
+	c := client.Database("db").Collection("c")
+	must[*mongo.InsertManyResult](t)(c.InsertMany(t.Context(), numbered(3)))
+	set := bson.A{d("$set", d("at", "$$NOW"))}
+	if err := c.Database().RunCommand(t.Context(), d("update", "c", "updates", bson.A{
+		d("q", d("_id", d("$lt", 2)), "u", set, "multi", true), d("q", d("_id", 2), "u", set),
+	})).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var at []any
+	if err := c.Distinct(t.Context(), "at", d()).Decode(&at); err != nil || len(at) != 1 {
+		t.Errorf("the documents have the times %v (%v), want one", at, err)
 	}
 }

@@ -114,7 +114,7 @@ func openStream(e *Engine, r *Request, b *bsonraw.Builder, a aggregation, spec b
 	if err != nil {
 		return err
 	}
-	stream, err := changestream.Open(e.Store.Log(), s, a.stages[1:], r.vars(e), e.lookup)
+	stream, err := changestream.Open(e.Store.Log(), s, a.stages[1:], r.vars(), e.lookup)
 	if err != nil {
 		return err
 	}

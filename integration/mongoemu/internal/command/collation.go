@@ -25,7 +25,7 @@ func (c *collated) parse(v bsonraw.Value) (err error) {
 
 // collatedVars returns [Request.vars] with the collation of a query on a collection.
 func (r *Request) collatedVars(e *Engine, ns store.Namespace, c collated) (expr.Vars, error) {
-	vars := r.vars(e)
+	vars := r.vars()
 	vars.Collation = c.by
 	if c.given {
 		return vars, nil

@@ -235,6 +235,7 @@ func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) 
 		return nil, err
 	}
 	defer release()
+	r.now = e.Now().UnixMilli() // before the command waits for locks
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		r.failed()

@@ -125,7 +125,7 @@ func (m *modifying) run(ctx context.Context, e *Engine, r *Request, ns store.Nam
 		return reply.Null("value").Bytes(), nil
 	}
 	if m.projection != nil {
-		if value, err = m.projection.Apply(value, r.vars(e)); err != nil {
+		if value, err = m.projection.Apply(value, r.vars()); err != nil {
 			return nil, err
 		}
 	}

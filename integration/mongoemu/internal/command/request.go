@@ -41,6 +41,7 @@ type Request struct {
 	changes    bool // the command opens or reads a change stream
 	engine     *Engine
 	before     uint64 // end of the log before the command
+	now        int64  // value of $$NOW for the whole command
 }
 
 // note records whether the command's connection has written something.
@@ -226,7 +227,7 @@ func (r *Request) readConcern(v bsonraw.Value) error {
 }
 
 // vars returns the variables of the command's expressions.
-func (r *Request) vars(e *Engine) expr.Vars { return expr.Vars{Now: e.Now().UnixMilli()} }
+func (r *Request) vars() expr.Vars { return expr.Vars{Now: r.now} }
 
 // join makes the command part of its transaction, or a retryable write. The caller must
 // call release at the end to release the session.

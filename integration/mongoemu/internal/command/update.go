@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
@@ -19,6 +20,7 @@ type updating struct {
 	q      []byte
 	u      bsonraw.Value
 	filter *query.Matcher
+	vars   expr.Vars
 	update *update.Update
 	order  []store.KeyPart
 	hint   store.Hint
@@ -112,7 +114,7 @@ func (u *updating) do(ctx context.Context, e *Engine, r *Request) (session.Resul
 }
 
 func (u *updating) compile(e *Engine, r *Request) (err error) {
-	if u.filter, _, err = r.compile(e, u.ns, u.by, u.q); err != nil {
+	if u.filter, u.vars, err = r.compile(e, u.ns, u.by, u.q); err != nil {
 		return err
 	}
 	if u.update, err = update.Compile(u.u); err != nil {
@@ -174,7 +176,7 @@ func (u *updating) apply(w *store.Writer) (result session.Result, before, after 
 }
 
 func (u *updating) change(w *store.Writer, c *store.Collection, rec *store.Record) (after []byte, modified bool, err error) {
-	next, err := u.update.Apply(rec.Doc, update.Context{Now: w.Now(), Collation: u.filter.Collation()})
+	next, err := u.update.Apply(rec.Doc, update.Context{Now: w.Now(), Vars: u.vars})
 	if err != nil || !next.Changed {
 		return rec.Doc, false, err
 	}
@@ -240,7 +242,7 @@ func (u *updating) upserted(w *store.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	next, err := u.update.Apply(start, update.Context{Insert: true, Now: w.Now(), Collation: u.filter.Collation()})
+	next, err := u.update.Apply(start, update.Context{Insert: true, Now: w.Now(), Vars: u.vars})
 	if err != nil {
 		return nil, err
 	}

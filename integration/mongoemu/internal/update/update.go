@@ -35,10 +35,10 @@ const (
 type Context struct {
 	// Insert says that an upsert is creating the document.
 	Insert bool
-	// Now is the time of $currentDate and $$NOW.
+	// Now is the time of $currentDate.
 	Now Instant
-	// Collation compares strings; nil compares them byte by byte.
-	Collation *collation.Collation
+	// Vars are the variables of expressions. Their collation compares strings.
+	Vars expr.Vars
 }
 
 // Instant is one point in time, as a date and as a timestamp.
@@ -118,7 +118,7 @@ func (u *Update) Apply(doc []byte, c Context) (Result, error) {
 	case byPipeline:
 		r, err = u.transform(doc, c)
 	default:
-		if err := u.comparable(c.Collation); err != nil {
+		if err := u.comparable(c.Vars.Collation); err != nil {
 			return Result{}, err
 		}
 		r, err = u.operate(doc, c)
@@ -183,7 +183,7 @@ func (u *Update) transform(doc []byte, c Context) (Result, error) {
 	next := doc
 	for _, t := range u.pipeline {
 		var err error
-		if next, err = t.Apply(next, expr.Vars{Now: c.Now.Milliseconds, Collation: c.Collation}); err != nil {
+		if next, err = t.Apply(next, c.Vars); err != nil {
 			return Result{}, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsongen"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/update"
 )
@@ -25,7 +26,10 @@ func show(doc []byte) string {
 	return bsonraw.FormatDocument(doc)
 }
 
-var at = update.Context{Now: update.Instant{Milliseconds: 1000, Timestamp: bsonraw.TimestampValue(bson.Timestamp{T: 1, I: 1})}}
+var at = update.Context{
+	Now:  update.Instant{Milliseconds: 1000, Timestamp: bsonraw.TimestampValue(bson.Timestamp{T: 1, I: 1})},
+	Vars: expr.Vars{Now: 1000},
+}
 
 func TestApply(t *testing.T) {
 	t.Parallel()
