@@ -15,7 +15,8 @@
 //
 //   - SASL ANONYMOUS, PLAIN and EXTERNAL; $cbs with shared access signatures
 //     (checked: key, expiry, audience, rights to listen and send) and JSON web
-//     tokens (not checked, because a stand-in has no issuer's keys).
+//     tokens (not checked, because a stand-in has no issuer's keys; they expire when the
+//     client says). Links whose token has expired are detached.
 //   - Topics, subscriptions and queues: in-order delivery, peek-lock and
 //     receive-and-delete, several receivers in turn, credit and session
 //     windows, drain.
@@ -57,8 +58,6 @@
 //   - Automatic deletion of idle entities, and changes of an entity's forwarding.
 //   - Quotas on the size of entities and session states, and on the number of connections
 //     and pending receives.
-//   - The end of a token: it is checked when a link attaches, and a link stays attached
-//     after its token has expired.
 //   - Disaster recovery, capture, authorization rules of single entities, and all other
 //     operations that only manage the namespace.
 //

@@ -1,8 +1,10 @@
 package front
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
@@ -10,9 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// grants are the rights that tokens granted to a connection, by path. Only the goroutine
-// that handles frames uses them.
+// grants are the rights that tokens granted to a connection, by path.
 type grants struct {
+	mu     sync.Mutex
 	byPath map[string]grant
 }
 
@@ -22,6 +24,9 @@ type grant struct {
 }
 
 func (g *grants) add(path string, rights access.Rights, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
 	if g.byPath == nil {
 		g.byPath = make(map[string]grant)
 	}
@@ -31,6 +36,9 @@ func (g *grants) add(path string, rights access.Rights, until time.Time) {
 
 // allows reports whether one of the rights is granted on a path or on a parent of it.
 func (g *grants) allows(path string, rights access.Rights) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+
 	now := time.Now()
 	path = strings.ToLower(path)
 
@@ -57,8 +65,26 @@ func (c *conn) authorize(path string, rights access.Rights) *wire.Error {
 		return nil
 	}
 
-	return wire.Errorf(broker.CondUnauthorized,
-		"Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: 'sb://sbemu/%s'.", rights, path)
+	return wire.Errorf(broker.CondUnauthorized, "%s", unclaimed(rights, path))
+}
+
+func unclaimed(rights access.Rights, path string) string {
+	return fmt.Sprintf("Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: 'sb://sbemu/%s'.", rights, path)
+}
+
+// expiry returns when an identity's token expires, as the client says; zero if it does not say.
+func (r *request) expiry() time.Time {
+	v, _ := r.application.Get("expiration")
+	if ms, ok := v.(wire.Timestamp); ok {
+		return time.UnixMilli(int64(ms))
+	}
+
+	text, _ := wire.Text(v)
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds > 0 {
+		return time.Unix(seconds, 0) // as the Go SDK sends it
+	}
+
+	return time.Time{}
 }
 
 // cbs handles a request to $cbs: a client puts a token for an audience.
@@ -92,6 +118,7 @@ func (c *conn) cbs(req *request) {
 			return
 		}
 	case "jwt":
+		until = req.expiry()
 	default:
 		c.respond(req, failure(wire.Errorf(broker.CondUnauthorized, "UnknownTokenType: The token type '%s' is not supported.", typ)))
 

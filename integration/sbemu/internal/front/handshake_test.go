@@ -212,8 +212,12 @@ func TestUnauthorizedAttach(t *testing.T) {
 			t.Fatalf("reply %+v, detach %+v", reply, detach)
 		}
 
-		// An expired token grants no rights.
+		// An expired token grants no rights, and ends its links.
 		<-time.After(2 * time.Minute)
+
+		if detach, err = rawclient.Expect[*wire.Detach](c); err != nil || detach.Error.Condition != broker.CondDetachForced {
+			t.Fatal(detach, err)
+		}
 
 		_, err = c.AttachSender(0, 2, "q")
 		check(t, err)

@@ -3,6 +3,7 @@ package front
 import (
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
@@ -14,12 +15,12 @@ const (
 	noLinkTimeout    = 5 * time.Minute  // a connection without links
 	linkIdleTimeout  = 10 * time.Minute // an unused link
 
-	// watchInterval is the time between two checks for idleness.
+	// watchInterval is the time between two checks for idleness and expired tokens.
 	watchInterval = 10 * time.Second
 )
 
-// watch closes the connection when it is idle, and detaches idle links. It
-// runs on a timer until the connection ends.
+// watch closes the connection when it is idle, and detaches links that are idle or whose token
+// has expired. It runs on a timer until the connection ends.
 func (c *conn) watch() {
 	now := time.Now()
 
@@ -37,7 +38,7 @@ func (c *conn) watch() {
 	}
 
 	alone := c.links == 0 && now.Sub(c.linklessSince) >= limit
-	senders, receivers := c.idleLinks(now)
+	ends := c.endings(now)
 	c.watcher.Reset(watchInterval)
 	c.mu.Unlock()
 
@@ -48,37 +49,53 @@ func (c *conn) watch() {
 		return
 	}
 
-	for _, l := range senders {
-		l.detach(errIdle("publisher"))
-	}
-
-	for _, l := range receivers {
-		l.receiver.Close()
-		l.Detach(errIdle("consumer"))
+	for _, end := range ends {
+		end()
 	}
 }
 
-// idleLinks returns the links that were unused for linkIdleTimeout: those to entities, and
-// those that send requests to management nodes. A receiver with credit waits for messages,
-// so it is not idle. The caller holds the lock.
-func (c *conn) idleLinks(now time.Time) (senders []*incoming, receivers []*outgoing) {
+// endings returns what detaches the links that must end: those to entities, and those that send
+// requests to management nodes. The caller holds the lock.
+func (c *conn) endings(now time.Time) (ends []func()) {
 	for l := range c.senders {
-		if now.Sub(l.usedAt) >= linkIdleTimeout {
-			senders = append(senders, l)
+		rights := access.Send
+		if l.destination == nil {
+			rights = access.All
+		}
+
+		if reason := c.reason(l.path(), rights, now.Sub(l.usedAt), "publisher"); reason != nil {
+			ends = append(ends, func() { l.detach(reason) })
 		}
 	}
 
 	for _, l := range c.names {
-		if l.credit == 0 && now.Sub(l.usedAt) >= linkIdleTimeout {
-			receivers = append(receivers, l)
+		idle := now.Sub(l.usedAt)
+		if l.credit > 0 { // it waits for messages
+			idle = 0
+		}
+
+		if reason := c.reason(entityPath(l.attach.Source.Address), access.Listen, idle, "consumer"); reason != nil {
+			ends = append(ends, func() {
+				l.receiver.Close()
+				l.Detach(reason)
+			})
 		}
 	}
 
-	return senders, receivers
+	return ends
 }
 
-func errIdle(what string) *wire.Error {
-	return wire.Errorf(broker.CondDetachForced, "The link is force detached. Code: %s. Details: Idle timeout: 00:10:00.", what)
+// reason returns why a link must end, or nil: it was unused for linkIdleTimeout, or its token has
+// expired (Azure/azure-sdk-for-go#16695, dapr/components-contrib#809).
+func (c *conn) reason(path string, rights access.Rights, idle time.Duration, what string) *wire.Error {
+	switch {
+	case !c.grants.allows(path, rights):
+		return wire.Errorf(broker.CondDetachForced, "The link is force detached. Code: RenewToken. Details: %s.", unclaimed(rights, path))
+	case idle >= linkIdleTimeout:
+		return wire.Errorf(broker.CondDetachForced, "The link is force detached. Code: %s. Details: Idle timeout: 00:10:00.", what)
+	}
+
+	return nil
 }
 
 // linked adds n to the connection's number of links.

@@ -3,6 +3,8 @@ package front_test
 import (
 	"bytes"
 	"io"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +81,76 @@ func closedAfter(tb testing.TB, c *rawclient.Client, want time.Duration) {
 
 	if closed.Error.Condition != broker.CondConnectionForced || time.Since(start).Round(20*time.Second) != want {
 		tb.Fatalf("%v after %s", closed.Error, time.Since(start))
+	}
+}
+
+// TestLinksEndWithTheirToken: links are detached when the token for their entity expires. Another
+// token for the same entity in time keeps them.
+func TestLinksEndWithTheirToken(t *testing.T) {
+	const lifetime = 3 * time.Minute
+
+	for name, expiration := range map[string]func(until time.Time) any{
+		"signature":                  nil,
+		"identity, expiry as a text": func(until time.Time) any { return strconv.FormatInt(until.Unix(), 10) },
+		"identity, expiry as a date": func(until time.Time) any { return wire.Timestamp(until.UnixMilli()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(s *server) {
+				t := s.t
+				c, err := rawclient.Open(s.pipe())
+				check(t, err)
+
+				put := func() {
+					until := time.Now().Add(lifetime)
+					var code int32
+
+					if expiration == nil {
+						code, err = c.PutToken(1, "amqp://localhost/q", rawclient.Token("p", "k", "amqp://localhost/q", until))
+					} else {
+						code, err = c.PutIdentity(1, "amqp://localhost/q", expiration(until))
+					}
+
+					check(t, err)
+
+					if code != 202 {
+						t.Fatalf("status %d", code)
+					}
+				}
+
+				put()
+				check(t, c.Begin(0))
+
+				for handle, address := range []string{"q", "q/$management"} {
+					_, err := c.AttachSender(0, uint32(handle), address)
+					check(t, err)
+				}
+
+				attachReceiver(t, c, rawclient.Receiver{Handle: 2, Address: "q"})
+				check(t, c.Credit(0, 2, 0, 1))
+				keepAlive(c)
+				<-time.After(lifetime / 2)
+				put()
+
+				renewed := time.Now()
+				detached := make(map[uint32]bool)
+
+				for range 3 {
+					d, err := rawclient.Expect[*wire.Detach](c)
+					check(t, err)
+
+					detached[d.Handle] = true
+
+					if after := time.Since(renewed).Round(20 * time.Second); d.Error.Condition != broker.CondDetachForced ||
+						!strings.Contains(d.Error.Description, "Code: RenewToken") || after != lifetime {
+						t.Fatalf("%v after %s", d.Error, after)
+					}
+				}
+
+				if len(detached) != 3 {
+					t.Fatalf("detached %v", detached)
+				}
+			})
+		})
 	}
 }
 

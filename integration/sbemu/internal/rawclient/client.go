@@ -321,9 +321,18 @@ func (c *Client) Authorize(channel uint16, policy, key string) (int32, error) {
 	return c.PutToken(channel, "amqp://localhost/", Token(policy, key, "amqp://localhost/", time.Now().Add(time.Hour)))
 }
 
-// PutToken puts a token for an audience, on a session of its own, and returns
+// PutToken puts a shared access signature for an audience, on a session of its own, and returns
 // the status code.
 func (c *Client) PutToken(channel uint16, audience, token string) (int32, error) {
+	return c.put(channel, token, wire.Map{{Key: "type", Value: "servicebus.windows.net:sastoken"}, {Key: "name", Value: audience}})
+}
+
+// PutIdentity puts an identity's token that expires as expiration says.
+func (c *Client) PutIdentity(channel uint16, audience string, expiration any) (int32, error) {
+	return c.put(channel, "e30.e30.", wire.Map{{Key: "type", Value: "jwt"}, {Key: "name", Value: audience}, {Key: "expiration", Value: expiration}})
+}
+
+func (c *Client) put(channel uint16, token string, properties wire.Map) (int32, error) {
 	if err := c.Begin(channel); err != nil {
 		return 0, err
 	}
@@ -345,11 +354,7 @@ func (c *Client) PutToken(channel uint16, audience, token string) (int32, error)
 	b = wire.AppendString(b, "1")
 	b = wire.AppendNull(wire.AppendNull(wire.AppendNull(b)))
 	b = wire.EndCompound(wire.AppendString(b, "reply"), at, 5)
-	b = wire.AppendMap(wire.AppendDescriptor(b, wire.CodeApplicationProperties), wire.Map{
-		{Key: "operation", Value: "put-token"},
-		{Key: "type", Value: "servicebus.windows.net:sastoken"},
-		{Key: "name", Value: audience},
-	})
+	b = wire.AppendMap(wire.AppendDescriptor(b, wire.CodeApplicationProperties), append(properties, wire.Pair{Key: "operation", Value: "put-token"}))
 	b = wire.AppendString(wire.AppendDescriptor(b, wire.CodeValue), token)
 
 	c.Queue(wire.FrameAMQP, channel, CreditFlow(1, 0, 10))
