@@ -15,7 +15,7 @@ import (
 
 const (
 	maxFrameSize     = 64 << 10
-	channelMax       = 1<<16 - 1
+	channelMax       = 4999            // as in the service's open frame
 	idleTimeout      = 2 * time.Minute // announced; the server allows twice as long
 	handshakeTimeout = 20 * time.Second
 	closeTimeout     = 5 * time.Second
@@ -228,6 +228,10 @@ func withoutSession(channel uint16, p wire.Performative) error {
 
 // begin begins a session. The server answers on the same channel number.
 func (c *conn) begin(channel uint16, p *wire.Begin) error {
+	if channel > channelMax {
+		return wire.Errorf(broker.CondFramingError, "channel %d is over the limit of %d", channel, channelMax)
+	}
+
 	if c.sessions[channel] != nil {
 		return wire.Errorf(broker.CondNotAllowed, "channel %d has a session already", channel)
 	}

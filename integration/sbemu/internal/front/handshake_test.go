@@ -273,3 +273,22 @@ func TestCloseFrameEndsADelayedConnection(t *testing.T) {
 		})
 	}
 }
+
+// TestChannelsEndAtTheServersMaximum: a session on a channel over the announced maximum ends the
+// connection.
+func TestChannelsEndAtTheServersMaximum(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		c := s.dial()
+		check(t, c.Begin(4999))
+		check(t, c.Send(5000, &wire.Begin{}))
+
+		closed, err := rawclient.Expect[*wire.Close](c)
+		check(t, err)
+
+		if closed.Error.Condition != broker.CondFramingError {
+			t.Fatalf("close %+v", closed)
+		}
+	})
+}
