@@ -197,6 +197,24 @@ func TestTransactionLifetime(t *testing.T) {
 	wantLabel(t, err, "TransientTransactionError", "commit after its lifetime")
 }
 
+// A client may end its session while its transaction is open. The server aborts the transaction
+// only when it expires.
+func TestEndedSessionKeepsItsTransaction(t *testing.T) {
+	t.Parallel()
+	s, _ := start(t, mongoemu.Config{})
+	c := dialRaw(t, s)
+	in := d("lsid", lsid(1), "txnNumber", int64(1), "autocommit", false)
+	for _, command := range []bson.D{
+		append(d("insert", "c", "documents", bson.A{d("_id", 1)}, "startTransaction", true), in...),
+		d("endSessions", bson.A{lsid(1)}),
+		append(d("commitTransaction", 1), in...),
+	} {
+		if reply := c.run(map[bool]string{true: "db", false: "admin"}[command[0].Key == "insert"], command); get(reply, "ok") != 1.0 {
+			t.Fatalf("%v: %v", command, reply)
+		}
+	}
+}
+
 func TestCommandsThatTransactionsRefuse(t *testing.T) {
 	t.Parallel()
 	c := collection(t)

@@ -69,13 +69,11 @@ func (r *Request) lsids() ([][]byte, error) {
 	return ids, nil
 }
 
-func endSessions(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
-	ids, err := r.lsids()
-	if err != nil {
-		return err
-	}
-	e.Sessions.End(ids)
-	return nil
+// endSessions only checks its argument. The server lets go of ended sessions later, and an open
+// transaction lives until it expires.
+func endSessions(_ context.Context, _ *Engine, r *Request, _ *bsonraw.Builder) error {
+	_, err := r.lsids()
+	return err
 }
 
 func refreshSessions(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
@@ -101,7 +99,7 @@ func killSessions(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) 
 			e.cursors.ofSession(string(id.Data))
 		}
 	}
-	e.Sessions.End(ids)
+	e.Sessions.Kill(ids)
 	return nil
 }
 

@@ -117,8 +117,8 @@ func (s *Session) Acquire(ctx context.Context) error {
 // Release ends the hold of Acquire.
 func (s *Session) Release() { <-s.turn }
 
-// End removes sessions and aborts their transactions.
-func (m *Manager) End(lsids [][]byte) {
+// Kill removes sessions and aborts their transactions.
+func (m *Manager) Kill(lsids [][]byte) {
 	for _, lsid := range lsids {
 		id, ok := bsonraw.Lookup(lsid, "id")
 		if !ok {

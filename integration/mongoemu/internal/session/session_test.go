@@ -118,7 +118,7 @@ func TestInvalidLsidsAreRefused(t *testing.T) {
 	wantCode(t, err, mongoerr.InvalidUUID)
 }
 
-// A transaction is aborted after one minute, unless it commits in time. Ended and unused
+// A transaction is aborted after one minute, unless it commits in time. Killed and unused
 // sessions are removed.
 func TestTransactionsAndSessionsExpire(t *testing.T) {
 	t.Parallel()
@@ -159,9 +159,9 @@ func TestTransactionsAndSessionsExpire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.End([][]byte{lsid(3)})
+		m.Kill([][]byte{lsid(3)})
 		if tx.Open() {
-			t.Error("an ended session's transaction is open")
+			t.Error("a killed session's transaction is open")
 		}
 	})
 }
