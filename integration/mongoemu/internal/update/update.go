@@ -126,10 +126,14 @@ func (u *Update) Apply(doc []byte, c Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if len(r.Doc) > MaxDocument {
+	switch {
+	case len(r.Doc) <= MaxDocument:
+		return r, nil
+	case c.Insert:
+		return Result{}, mongoerr.New(17420, "Document to upsert is larger than %d", MaxDocument)
+	default:
 		return Result{}, mongoerr.New(17419, "Resulting document after update is larger than %d", MaxDocument)
 	}
-	return r, nil
 }
 
 // comparable refuses operators that would have to compare strings by a collation.

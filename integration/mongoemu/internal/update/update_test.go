@@ -174,7 +174,9 @@ func TestTooLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = u.Apply(bsongen.Parse(t, `{"_id": 1}`), at); !mongoerr.Has(err, 17419) {
-		t.Error(err)
+	for insert, code := range map[bool]mongoerr.Code{false: 17419, true: 17420} {
+		if _, err = u.Apply(bsongen.Parse(t, `{"_id": 1}`), update.Context{Insert: insert}); !mongoerr.Has(err, code) {
+			t.Errorf("insert %v: %v, want code %d", insert, err, code)
+		}
 	}
 }
