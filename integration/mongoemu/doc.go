@@ -66,15 +66,16 @@
 //
 // # Not covered
 //
-// Roles, other mechanisms, speculative authentication, TLS, compression, several shards and secondaries; capped
-// collections, views, time series; renames from one database to another; text, geo
-// and wildcard indexes; queries by a hashed index; other options of a collation, and under one the
-// operators that would compare strings in arrays or for a minimum or maximum
-// ($addToSet, $pull, $min, $max); positional update paths ($, $[], $[x]) and array
-// filters; $lookup, $facet, $out, $merge and further stages; projection operators
-// ($slice, $elemMatch, positional); JavaScript; pre-images, split and expanded
-// change events; snapshot reads outside transactions; arithmetic on Decimal128.
-// Regular expressions are Go's, without look-around and back-references.
+// Statistics of a database (dbStats) and commands for all sessions (killAllSessions,
+// refreshSessions); roles, other mechanisms, speculative authentication, TLS, compression,
+// several shards and secondaries; capped collections, views, time series; renames from one
+// database to another; text, geo and wildcard indexes; queries by a hashed index; other
+// options of a collation, and under one the operators that would compare strings in arrays
+// or for a minimum or maximum ($addToSet, $pull, $min, $max); positional update paths ($,
+// $[], $[x]) and array filters; $lookup, $facet, $out, $merge and further stages; projection
+// operators ($slice, $elemMatch, positional); JavaScript; pre-images, split and expanded
+// change events; snapshot reads outside transactions; arithmetic on Decimal128. Regular
+// expressions are Go's, without look-around and back-references.
 //
 // # Different from a real server
 //

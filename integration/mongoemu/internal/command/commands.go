@@ -36,11 +36,11 @@ func commandTable() map[string]spec {
 		"hello": {run: hello, reads: true, open: true}, "isMaster": {run: hello, reads: true, open: true}, "ismaster": {run: hello, reads: true, open: true},
 		"saslStart": {run: saslStart, open: true}, "saslContinue": {run: saslContinue, open: true},
 		"ping": {run: ping, open: true}, "buildInfo": {run: buildInfo, open: true}, "buildinfo": {run: buildInfo, open: true},
-		"connectionStatus": {run: connectionStatus, open: true}, "whatsmyuri": {run: whatsMyURI, open: true},
+		"connectionStatus":   {run: connectionStatus, open: true},
 		"configureFailPoint": {run: configureFailPoint, admin: true},
 		"getParameter":       {run: getParameter, admin: true}, "getCmdLineOpts": {run: getCmdLineOpts, admin: true},
 		"replSetGetStatus": {run: replSetGetStatus, admin: true}, "serverStatus": {run: serverStatus},
-		"collStats": {run: collStats}, "dbStats": {run: dbStats}, "dbstats": {run: dbStats},
+		"collStats": {run: collStats},
 
 		"listDatabases": {run: listDatabases, admin: true}, "listCollections": {run: listCollections},
 		"create": {run: create, writes: true}, "drop": {run: drop, writes: true}, "dropDatabase": {run: dropDatabase, writes: true},
@@ -64,8 +64,6 @@ func commandTable() map[string]spec {
 
 		"commitTransaction": {run: commitTransaction, admin: true, transaction: true, ends: true, writes: true},
 		"abortTransaction":  {run: abortTransaction, admin: true, transaction: true, ends: true, writes: true},
-		"startSession":      {run: startSession}, "endSessions": {run: endSessions, open: true},
-		"refreshSessions": {run: refreshSessions}, "killSessions": {run: killSessions},
-		"killAllSessions": {run: killAllSessions}, "killAllSessionsByPattern": {run: killAllSessions},
+		"endSessions":       {run: endSessions, open: true}, "killSessions": {run: killSessions},
 	}
 }

@@ -86,23 +86,6 @@ func collStats(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 	})
 }
 
-func dbStats(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	return e.Store.View(nil, func(v *store.Viewer) error {
-		names := v.Names(r.DB)
-		var objects, size int64
-		indexes := 0
-		for _, n := range names {
-			c := v.Collection(store.Namespace{DB: r.DB, Coll: n})
-			objects += int64(c.Len())
-			size += c.Bytes()
-			indexes += len(c.Indexes())
-		}
-		b.String("db", r.DB).Int64("collections", int64(len(names))).Int64("objects", objects)
-		b.Double("dataSize", float64(size)).Int64("indexes", int64(indexes))
-		return nil
-	})
-}
-
 // number adds an int if n fits, otherwise a long, as the server's statistics do.
 func number(b *bsonraw.Builder, key string, n int64) {
 	if n == int64(int32(n)) {

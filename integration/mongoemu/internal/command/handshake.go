@@ -145,22 +145,13 @@ func connectionStatus(_ context.Context, _ *Engine, r *Request, b *bsonraw.Build
 	return nil
 }
 
-func whatsMyURI(_ context.Context, e *Engine, _ *Request, b *bsonraw.Builder) error {
-	b.String("you", e.Host)
-	return nil
-}
-
 func getParameter(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
 	return r.options(func(key string, _ bsonraw.Value) (bool, error) {
-		switch key {
-		case "featureCompatibilityVersion":
-			parts := strings.SplitN(e.Version, ".", 3)
-			b.Start(key).String("version", parts[0]+"."+parts[1]).End()
-		case "transactionLifetimeLimitSeconds":
-			b.Int32(key, int32(e.Sessions.Lifetime().Seconds()))
-		default:
+		if key != "featureCompatibilityVersion" {
 			return false, mongoerr.Lacking("the server parameter %q", key)
 		}
+		parts := strings.SplitN(e.Version, ".", 3)
+		b.Start(key).String("version", parts[0]+"."+parts[1]).End()
 		return true, nil
 	})
 }

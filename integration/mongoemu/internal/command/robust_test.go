@@ -50,10 +50,10 @@ var fields = []string{
 
 var names = []string{
 	"hello", "isMaster", "ping", "buildInfo", "connectionStatus", "getParameter", "replSetGetStatus", "serverStatus",
-	"collStats", "dbStats", "listDatabases", "listCollections", "create", "drop", "dropDatabase", "renameCollection",
+	"collStats", "listDatabases", "listCollections", "create", "drop", "dropDatabase", "renameCollection",
 	"createIndexes", "listIndexes", "dropIndexes", "collMod", "insert", "update", "delete", "findAndModify", "find",
 	"getMore", "killCursors", "count", "distinct", "aggregate", "explain", "commitTransaction", "abortTransaction",
-	"startSession", "endSessions", "refreshSessions", "killSessions", "killAllSessions", "nonsense",
+	"endSessions", "killSessions", "nonsense",
 }
 
 var administrative = []string{"getParameter", "replSetGetStatus", "listDatabases", "renameCollection", "commitTransaction", "abortTransaction"}

@@ -2,13 +2,11 @@ package command
 
 import (
 	"context"
-	"crypto/rand"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
 )
 
 func commitTransaction(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -43,17 +41,6 @@ func abortTransaction(_ context.Context, e *Engine, r *Request, b *bsonraw.Build
 	return nil
 }
 
-func startSession(_ context.Context, _ *Engine, r *Request, b *bsonraw.Builder) error {
-	if err := r.noOptions(); err != nil {
-		return err
-	}
-	var id [16]byte
-	_, _ = rand.Read(id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	b.Start("id").Binary("id", 4, id[:]).End().Int32("timeoutMinutes", int32(session.Timeout.Minutes()))
-	return nil
-}
-
 // lsids returns the list of sessions in the command's first field.
 func (r *Request) lsids() ([][]byte, error) {
 	if r.value.Type != bsoncore.TypeArray {
@@ -76,19 +63,6 @@ func endSessions(_ context.Context, _ *Engine, r *Request, _ *bsonraw.Builder) e
 	return err
 }
 
-func refreshSessions(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
-	ids, err := r.lsids()
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if _, err := e.Sessions.Get(id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func killSessions(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
 	ids, err := r.lsids()
 	if err != nil {
@@ -100,18 +74,5 @@ func killSessions(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) 
 		}
 	}
 	e.Sessions.Kill(ids)
-	return nil
-}
-
-func killAllSessions(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
-	patterns, err := r.lsids()
-	if err != nil {
-		return err
-	}
-	if len(patterns) > 0 {
-		return mongoerr.Lacking("%s with patterns", r.Name)
-	}
-	e.cursors.killAll()
-	e.Sessions.AbortAll()
 	return nil
 }

@@ -34,9 +34,6 @@ func NewManager(s *store.Store, now func() time.Time, lifetime time.Duration) *M
 	return &Manager{store: s, now: now, lifetime: lifetime, sessions: map[string]*Session{}}
 }
 
-// Lifetime returns the age at which Reap aborts a transaction.
-func (m *Manager) Lifetime() time.Duration { return m.lifetime }
-
 // Session is one logical session. A command with a transaction number holds it until the
 // command ends.
 type Session struct {
@@ -134,8 +131,7 @@ func (m *Manager) Kill(lsids [][]byte) {
 	}
 }
 
-// AbortAll aborts every open transaction.
-func (m *Manager) AbortAll() {
+func (m *Manager) abortAll() {
 	m.mu.Lock()
 	all := make([]*Session, 0, len(m.sessions))
 	for _, s := range m.sessions {
@@ -150,7 +146,7 @@ func (m *Manager) AbortAll() {
 // Elect aborts every open transaction, and forgets the writes of a [oplog.Log.Hold], which
 // the new primary does not have. No command may be running.
 func (m *Manager) Elect(held int) {
-	m.AbortAll()
+	m.abortAll()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if held == 0 {
