@@ -30,10 +30,9 @@
 //     $all $elemMatch $mod $regex $not $and $or $nor $expr, in BSON comparison
 //     order, through arrays and dotted paths.
 //
-//   - Updates: $set $unset $inc $mul $min $max $setOnInsert $rename $currentDate
-//     $push ($each $slice $position $sort) $addToSet ($each) $pull $pullAll $pop;
-//     replacements; pipelines of $set $addFields $unset $project $replaceRoot
-//     $replaceWith; upserts.
+//   - Updates: $set $unset $inc $min $max $setOnInsert $currentDate $push ($each $slice
+//     $position $sort); replacements; pipelines of $set $addFields $unset $project
+//     $replaceRoot $replaceWith; upserts.
 //
 //   - Aggregation: $match $project $addFields $set $unset $replaceRoot
 //     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount $sample; the
@@ -71,11 +70,12 @@
 // several shards and secondaries; capped collections, views, time series; renames from one
 // database to another; text, geo and wildcard indexes; queries by a hashed index; other
 // options of a collation, and under one the operators that would compare strings in arrays
-// or for a minimum or maximum ($addToSet, $pull, $min, $max); positional update paths ($,
-// $[], $[x]) and array filters; $lookup, $facet, $out, $merge and further stages; projection
-// operators ($slice, $elemMatch, positional); JavaScript; pre-images, split and expanded
-// change events; snapshot reads outside transactions; arithmetic on Decimal128. Regular
-// expressions are Go's, without look-around and back-references.
+// or for a minimum or maximum ($addToSet, $min, $max); the update operators $mul, $rename,
+// $addToSet, $pull, $pullAll, $pop and $bit; positional update paths ($, $[], $[x]) and array
+// filters; $lookup, $facet, $out, $merge and further stages; projection operators ($slice,
+// $elemMatch, positional); JavaScript; pre-images, split and expanded change events; snapshot
+// reads outside transactions; arithmetic on Decimal128. Regular expressions are Go's, without
+// look-around and back-references.
 //
 // # Different from a real server
 //

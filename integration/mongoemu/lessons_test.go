@@ -59,8 +59,8 @@ var lessons = []step{
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$set": {"a": 1}, "$inc": {"a": 1}}}]}`, `{"writeErrors": [{"index": 0, "code": 40}]}`},
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$nope": {"a": 1}}}]}`, `{"writeErrors": [{"index": 0, "code": 9}]}`},
 	// New fields are added in the order of their names.
-	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$unset": {"name": ""}, "$min": {"low": 0}, "$max": {"hi": 9}, "$mul": {"count": 2}, "$addToSet": {"tags": "t"}, "$pull": {"items": {"sku": "s"}}, "$rename": {"old": "new"}}}]}`, `{"n": 1, "nModified": 1}`},
-	{`{"find": "rm", "filter": {"_id": {"$in": ["u1", "v1", "p1"]}}, "sort": {"_id": 1}}`, `{"cursor": {"firstBatch": [{"_id": "p1", "lastEventId": 1, "v": "$x"}, {"_id": "u1", "lastEventId": 3, "count": 2, "items": [], "hi": 9, "low": 0, "tags": ["t"]}, {"_id": "v1", "created": true, "lastEventId": 1}]}}`},
+	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$unset": {"name": ""}, "$min": {"low": 0}, "$max": {"hi": 9}}}]}`, `{"n": 1, "nModified": 1}`},
+	{`{"find": "rm", "filter": {"_id": {"$in": ["u1", "v1", "p1"]}}, "sort": {"_id": 1}}`, `{"cursor": {"firstBatch": [{"_id": "p1", "lastEventId": 1, "v": "$x"}, {"_id": "u1", "lastEventId": 3, "count": 1, "items": [{"sku": "s"}], "hi": 9, "low": 0}, {"_id": "v1", "created": true, "lastEventId": 1}]}}`},
 
 	{`{"findAndModify": "rm", "query": {"_id": "ckpt"}, "update": {"$inc": {"epoch": 1}, "$set": {"holder": "h1"}}, "upsert": true, "new": true}`, `{"lastErrorObject": {"n": 1, "updatedExisting": false, "upserted": "ckpt"}, "value": {"_id": "ckpt", "epoch": 1, "holder": "h1"}}`},
 	{`{"findAndModify": "rm", "query": {"_id": "ckpt"}, "update": {"$inc": {"epoch": 1}}, "new": true}`, `{"lastErrorObject": {"n": 1, "updatedExisting": true, "upserted": "<none>"}, "value": {"_id": "ckpt", "epoch": 2, "holder": "h1"}}`},

@@ -80,7 +80,6 @@ var refusals = []step{
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"_id": 2, "n": 9}}]}`, `{"n": 0, "writeErrors": [{"code": 66, "errmsg": "<any>"}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$unset": {"_id": ""}}}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"_id.a": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": "<any>"}]}`},
-	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$rename": {"k": "_id"}}}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": 7}, "u": {"$set": {"_id": 8}}, "upsert": true}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"_id": 2}}]}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1, "a.b": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": 40, "errmsg": "Updating the path 'a.b' would create a conflict at 'a'"}]}`},

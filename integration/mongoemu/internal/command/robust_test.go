@@ -30,9 +30,8 @@ func newEngine() *command.Engine {
 // words are names that have a meaning in commands.
 var words = []string{
 	"_id", "a", "a.b", "b", "b.0", "$a", "$$ROOT", "$eq", "$ne", "$gt", "$lt", "$in", "$nin", "$exists", "$type", "$size", "$all",
-	"$elemMatch", "$mod", "$regex", "$options", "$not", "$and", "$or", "$nor", "$expr", "$set", "$unset", "$inc", "$mul",
-	"$min", "$max", "$rename", "$currentDate", "$push", "$each", "$slice", "$position", "$sort", "$addToSet", "$pull",
-	"$pullAll", "$pop", "$setOnInsert", "$match", "$project", "$group", "$sum", "$avg", "$first", "$last", "$limit",
+	"$elemMatch", "$mod", "$regex", "$options", "$not", "$and", "$or", "$nor", "$expr", "$set", "$unset", "$inc",
+	"$min", "$max", "$currentDate", "$push", "$each", "$slice", "$position", "$sort", "$setOnInsert", "$match", "$project", "$group", "$sum", "$avg", "$first", "$last", "$limit",
 	"$skip", "$count", "$unwind", "$replaceRoot", "newRoot", "$replaceWith", "$addFields", "$changeStream", "resumeAfter",
 	"startAfter", "startAtOperationTime", "_data", "$cond", "if", "then", "else", "$ifNull", "$literal", "$add",
 	"$subtract", "$multiply", "$divide", "$concat", "$arrayElemAt", "$filter", "$map", "$let", "input", "in", "vars", "as",
@@ -140,7 +139,7 @@ func doc(keys []string, values *rapid.Generator[any]) *rapid.Generator[any] {
 var (
 	paths       = []string{"_id", "a", "a.b", "b", "b.0", "a.1.b", "c", "c.d.e"}
 	comparisons = []string{"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$type", "$size", "$all", "$elemMatch", "$mod", "$regex", "$not"}
-	changes     = []string{"$set", "$unset", "$inc", "$mul", "$min", "$max", "$rename", "$currentDate", "$push", "$addToSet", "$pull", "$pullAll", "$pop", "$setOnInsert"}
+	changes     = []string{"$set", "$unset", "$inc", "$min", "$max", "$currentDate", "$push", "$setOnInsert"}
 	clauses     = []string{"$each", "$slice", "$position", "$sort", "x"}
 	stages      = []string{"$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$sort", "$limit", "$skip", "$group", "$count", "$unwind", "$sortByCount", "$changeStream"}
 	functions   = []string{"$eq", "$cmp", "$and", "$or", "$not", "$cond", "$ifNull", "$literal", "$add", "$subtract", "$multiply", "$divide", "$mod", "$abs", "$ceil", "$concat", "$toString", "$toInt", "$toLong", "$toDouble", "$toLower", "$strLenCP", "$size", "$arrayElemAt", "$first", "$last", "$in", "$concatArrays", "$isArray", "$type", "$mergeObjects", "$max", "$min", "$sum", "$avg", "$push", "$count"}

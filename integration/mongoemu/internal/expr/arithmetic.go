@@ -2,7 +2,6 @@ package expr
 
 import (
 	"math"
-	"math/bits"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -17,7 +16,6 @@ type Arith byte
 const (
 	Add Arith = iota
 	Subtract
-	Multiply
 )
 
 // Apply computes a op b with MongoDB's result types. The result is an int, a long if an
@@ -26,13 +24,10 @@ const (
 func Apply(op Arith, a, b bsonraw.Value) (v bsonraw.Value, ok bool) {
 	if a.Type == bsoncore.TypeDouble || b.Type == bsoncore.TypeDouble {
 		x, y := bsonraw.Float64(a), bsonraw.Float64(b)
-		switch op {
-		case Add:
-			return bsonraw.DoubleValue(x + y), true
-		case Subtract:
-			return bsonraw.DoubleValue(x - y), true
+		if op == Subtract {
+			y = -y
 		}
-		return bsonraw.DoubleValue(x * y), true
+		return bsonraw.DoubleValue(x + y), true
 	}
 	x, _ := bsonraw.Int64(a)
 	y, _ := bsonraw.Int64(b)
@@ -47,31 +42,12 @@ func Apply(op Arith, a, b bsonraw.Value) (v bsonraw.Value, ok bool) {
 }
 
 func integer(op Arith, x, y int64) (int64, bool) {
-	switch op {
-	case Add:
-		n := x + y
-		return n, (n > x) == (y > 0)
-	case Subtract:
+	if op == Subtract {
 		n := x - y
 		return n, (n < x) == (y > 0)
 	}
-	hi, lo := bits.Mul64(magnitude(x), magnitude(y))
-	n := x * y
-	negative := (x < 0) != (y < 0)
-	switch {
-	case hi != 0:
-		return 0, false
-	case negative:
-		return n, lo <= 1<<63
-	}
-	return n, lo <= math.MaxInt64
-}
-
-func magnitude(n int64) uint64 {
-	if n < 0 {
-		return -uint64(n)
-	}
-	return uint64(n)
+	n := x + y
+	return n, (n > x) == (y > 0)
 }
 
 // fold applies op to the operands from left to right. If an operand is null, the result

@@ -1,8 +1,6 @@
 package query
 
 import (
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
-
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
@@ -80,35 +78,4 @@ func equalities(found []Equality, n Node) []Equality {
 		}
 	}
 	return found
-}
-
-// MatchValue compiles the condition of a $pull: a value, operators, or a filter over
-// elements that are documents.
-func MatchValue(condition bsonraw.Value) (func(bsonraw.Value) (bool, error), error) {
-	if condition.Type == bsoncore.TypeRegex || isOperators(condition) {
-		node := &And{}
-		if err := compileField(node, elementKey, condition); err != nil {
-			return nil, err
-		}
-		return func(v bsonraw.Value) (bool, error) {
-			st := state{}
-			ok := node.match(wrap(v), &st)
-			return ok, st.err
-		}, nil
-	}
-	if condition.Type == bsoncore.TypeEmbeddedDocument {
-		node, err := compileDocument(condition.Data, false)
-		if err != nil {
-			return nil, err
-		}
-		return func(v bsonraw.Value) (bool, error) {
-			if v.Type != bsoncore.TypeEmbeddedDocument {
-				return false, nil
-			}
-			st := state{}
-			ok := node.match(v.Data, &st)
-			return ok, st.err
-		}, nil
-	}
-	return func(v bsonraw.Value) (bool, error) { return bsonraw.Equal(v, condition), nil }, nil
 }

@@ -8,10 +8,9 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// push holds the values that $push or $addToSet adds, and the modifiers of $push.
+// push holds the values that $push adds, and its modifiers.
 type push struct {
 	values   []bsonraw.Value
 	slice    *int64
@@ -19,31 +18,7 @@ type push struct {
 	sort     func(a, b bsonraw.Value) int
 }
 
-func compileArray(op *operation) (err error) {
-	switch op.name {
-	case "$push":
-		op.apply = applyPush
-		op.push, err = compilePush(op.operand, true)
-	case "$addToSet":
-		op.apply = applyAddToSet
-		op.push, err = compilePush(op.operand, false)
-	case "$pull":
-		op.apply = applyPull
-		op.pull, err = query.MatchValue(op.operand)
-	case "$pullAll":
-		op.apply = applyPull
-		if op.operand.Type != bsoncore.TypeArray {
-			return mongoerr.New(mongoerr.BadValue, "$pullAll requires an array argument but was given a %s", bsonraw.TypeName(op.operand.Type))
-		}
-		values := bsonraw.Elements(op.operand.Data)
-		op.pull = func(v bsonraw.Value) (bool, error) {
-			return slices.ContainsFunc(values, func(w bsonraw.Value) bool { return bsonraw.Equal(v, w) }), nil
-		}
-	}
-	return err
-}
-
-func compilePush(operand bsonraw.Value, modifiers bool) (*push, error) {
+func compilePush(operand bsonraw.Value) (*push, error) {
 	each, ok := bsonraw.Missing, false
 	if operand.Type == bsoncore.TypeEmbeddedDocument {
 		each, ok = bsonraw.Lookup(operand.Data, "$each")
@@ -58,11 +33,9 @@ func compilePush(operand bsonraw.Value, modifiers bool) (*push, error) {
 	for it := bsonraw.NewIter(operand.Data); it.Next(); {
 		key, v := string(it.Key()), it.Value()
 		n, whole := bsonraw.Int64(v)
-		switch {
-		case key == "$each":
-		case !modifiers:
-			return nil, mongoerr.New(mongoerr.BadValue, "Found unexpected fields after $each in $addToSet: %s", bsonraw.Format(operand))
-		case key == "$slice" || key == "$position":
+		switch key {
+		case "$each":
+		case "$slice", "$position":
 			if !whole || !bsonraw.IsNumber(v) {
 				return nil, mongoerr.New(mongoerr.BadValue, "The value for %s must be an integer value but was given type: %s", key, bsonraw.TypeName(v.Type))
 			}
@@ -71,7 +44,7 @@ func compilePush(operand bsonraw.Value, modifiers bool) (*push, error) {
 			} else {
 				p.position = &n
 			}
-		case key == "$sort":
+		case "$sort":
 			var err error
 			if p.sort, err = compilePushSort(v); err != nil {
 				return nil, err
@@ -129,25 +102,19 @@ func compilePushSort(v bsonraw.Value) (func(a, b bsonraw.Value) int, error) {
 	}, nil
 }
 
-// elements returns the array at the operation's path. found is nil if the path does not
-// exist; last and depth are those of find.
-func (t *target) elements(op operation) (found, last *node, depth int, values []bsonraw.Value, err error) {
-	found, last, depth, err = t.find(op.path)
-	if err != nil || found == nil {
-		return found, last, depth, nil, err
-	}
-	v := found.current()
-	if v.Type != bsoncore.TypeArray {
-		return nil, nil, 0, nil, mongoerr.New(mongoerr.BadValue, "The field '%s' must be an array but is of type %s in document %s",
-			strings.Join(op.path, "."), bsonraw.TypeName(v.Type), t.subject())
-	}
-	return found, last, depth, bsonraw.Elements(v.Data), nil
-}
-
 func applyPush(t *target, op operation) error {
-	found, last, depth, values, err := t.elements(op)
+	found, last, depth, err := t.find(op.path)
 	if err != nil {
 		return err
+	}
+	var values []bsonraw.Value
+	if found != nil {
+		v := found.current()
+		if v.Type != bsoncore.TypeArray {
+			return mongoerr.New(mongoerr.BadValue, "The field '%s' must be an array but is of type %s in document %s",
+				strings.Join(op.path, "."), bsonraw.TypeName(v.Type), t.subject())
+		}
+		values = bsonraw.Elements(v.Data)
 	}
 	p := op.push
 	at := len(values)
@@ -189,64 +156,4 @@ func sliced(values []bsonraw.Value, n int64) []bsonraw.Value {
 		return values[int64(len(values))+n:]
 	}
 	return values
-}
-
-func applyAddToSet(t *target, op operation) error {
-	found, last, depth, values, err := t.elements(op)
-	if err != nil {
-		return err
-	}
-	old := len(values)
-	values = slices.Clone(values)
-	for _, v := range op.push.values {
-		if !slices.ContainsFunc(values, func(w bsonraw.Value) bool { return bsonraw.Equal(v, w) }) {
-			values = append(values, v)
-		}
-	}
-	if found == nil {
-		return t.create(op.path, last, depth, bsonraw.Array(values))
-	}
-	found.expand()
-	for i, v := range values[old:] {
-		found.children = append(found.children, element{node: leaf(v)})
-		t.changed(append(slices.Clone(op.path), bsonraw.Index(old+i)))
-	}
-	return nil
-}
-
-func applyPull(t *target, op operation) error {
-	found, _, _, values, err := t.elements(op)
-	if err != nil || found == nil {
-		if mongoerr.Has(err, mongoerr.PathNotViable) {
-			return nil
-		}
-		return err
-	}
-	kept := []bsonraw.Value{}
-	for _, v := range values {
-		pulled, err := op.pull(v)
-		if err != nil {
-			return err
-		}
-		if !pulled {
-			kept = append(kept, v)
-		}
-	}
-	if len(kept) == len(values) {
-		return nil
-	}
-	return t.put(op.path, bsonraw.Array(kept))
-}
-
-func applyPop(t *target, op operation) error {
-	found, _, _, values, err := t.elements(op)
-	if err != nil || found == nil || len(values) == 0 {
-		return err
-	}
-	if n, _ := bsonraw.Int64(op.operand); n == 1 {
-		values = values[:len(values)-1]
-	} else {
-		values = values[1:]
-	}
-	return t.put(op.path, bsonraw.Array(values))
 }

@@ -17,9 +17,7 @@ type operation struct {
 	path     []string
 	operand  bsonraw.Value
 	onInsert bool
-	to       []string // only $rename
-	push     *push    // only $push and $addToSet
-	pull     func(bsonraw.Value) (bool, error)
+	push     *push // only $push
 	apply    func(*target, operation) error
 }
 
@@ -47,10 +45,9 @@ func compileOperators(doc []byte) ([]operation, error) {
 
 func known(name string) error {
 	switch name {
-	case "$set", "$setOnInsert", "$unset", "$inc", "$mul", "$min", "$max", "$rename", "$currentDate",
-		"$push", "$addToSet", "$pull", "$pullAll", "$pop":
+	case "$set", "$setOnInsert", "$unset", "$inc", "$min", "$max", "$currentDate", "$push":
 		return nil
-	case "$bit":
+	case "$bit", "$mul", "$rename", "$addToSet", "$pull", "$pullAll", "$pop":
 		return mongoerr.Lacking("the update operator %s", name)
 	}
 	return mongoerr.New(mongoerr.FailedToParse, "Unknown modifier: %s. Expected a valid update modifier or pipeline-style update specified as an array", name)
@@ -84,43 +81,21 @@ func compileOperation(name, dotted string, operand bsonraw.Value) (operation, er
 		op.apply, op.onInsert = applySet, true
 	case "$unset":
 		op.apply = applyUnset
-	case "$inc", "$mul":
+	case "$inc":
 		if !bsonraw.IsNumber(operand) {
-			verb := map[string]string{"$inc": "increment", "$mul": "multiply"}[name]
-			return op, mongoerr.New(mongoerr.TypeMismatch, "Cannot %s with non-numeric argument: {%s: %s}", verb, dotted, bsonraw.Format(operand))
+			return op, mongoerr.New(mongoerr.TypeMismatch, "Cannot increment with non-numeric argument: {%s: %s}", dotted, bsonraw.Format(operand))
 		}
-		op.apply = applyArithmetic
+		op.apply = applyInc
 	case "$min", "$max":
 		op.apply = applyExtreme
 	case "$currentDate":
 		op.apply = applyCurrentDate
 		err = checkCurrentDate(operand)
-	case "$rename":
-		op.apply = applyRename
-		op.to, err = compileRename(dotted, operand)
-	case "$pop":
-		op.apply = applyPop
-		if n, ok := bsonraw.Int64(operand); !ok || n != 1 && n != -1 {
-			err = mongoerr.New(mongoerr.FailedToParse, "$pop expects 1 or -1, found: %s", bsonraw.Format(operand))
-		}
-	default:
-		err = compileArray(&op)
+	case "$push":
+		op.apply = applyPush
+		op.push, err = compilePush(operand)
 	}
 	return op, err
-}
-
-func compileRename(from string, operand bsonraw.Value) ([]string, error) {
-	if operand.Type != bsoncore.TypeString {
-		return nil, mongoerr.New(mongoerr.BadValue, "The 'to' field for $rename must be a string: %s: %s", from, bsonraw.Format(operand))
-	}
-	to := string(bsonraw.Text(operand))
-	if strings.ContainsRune(to, 0) {
-		return nil, mongoerr.New(mongoerr.BadValue, "The 'to' field for $rename cannot contain an embedded null byte")
-	}
-	if to == from {
-		return nil, mongoerr.New(mongoerr.BadValue, "The source and target field for $rename must differ: %s: %q", from, to)
-	}
-	return splitPath(to)
 }
 
 func checkCurrentDate(operand bsonraw.Value) error {
@@ -162,9 +137,6 @@ func conflicts(ops []operation) error {
 	var paths [][]string
 	for _, op := range ops {
 		paths = append(paths, op.path)
-		if op.to != nil {
-			paths = append(paths, op.to)
-		}
 	}
 	slices.SortFunc(paths, comparePaths)
 	for i := 1; i < len(paths); i++ {

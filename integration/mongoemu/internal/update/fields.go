@@ -1,8 +1,6 @@
 package update
 
 import (
-	"strings"
-
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
@@ -100,33 +98,25 @@ func (t *target) subject() string {
 	return "{_id: " + bsonraw.Format(id) + "}"
 }
 
-func applyArithmetic(t *target, op operation) error {
+func applyInc(t *target, op operation) error {
 	found, last, depth, err := t.find(op.path)
 	if err != nil {
 		return err
 	}
 	if found == nil {
-		v := op.operand
-		if op.name == "$mul" {
-			v, _ = expr.Apply(expr.Multiply, v, bsonraw.Int32Value(0))
-		}
-		return t.create(op.path, last, depth, v)
+		return t.create(op.path, last, depth, op.operand)
 	}
 	old := found.current()
 	if !bsonraw.IsNumber(old) {
-		return mongoerr.New(mongoerr.TypeMismatch, "Cannot apply %s to a value of non-numeric type. %s has the field '%s' of non-numeric type %s",
-			op.name, t.subject(), op.path[len(op.path)-1], bsonraw.TypeName(old.Type))
+		return mongoerr.New(mongoerr.TypeMismatch, "Cannot apply $inc to a value of non-numeric type. %s has the field '%s' of non-numeric type %s",
+			t.subject(), op.path[len(op.path)-1], bsonraw.TypeName(old.Type))
 	}
 	if old.Type == bsoncore.TypeDecimal128 || op.operand.Type == bsoncore.TypeDecimal128 {
-		return mongoerr.Lacking("%s of Decimal128", op.name)
+		return mongoerr.Lacking("$inc of Decimal128")
 	}
-	arith := expr.Add
-	if op.name == "$mul" {
-		arith = expr.Multiply
-	}
-	v, ok := expr.Apply(arith, old, op.operand)
+	v, ok := expr.Apply(expr.Add, old, op.operand)
 	if !ok {
-		return mongoerr.New(mongoerr.BadValue, "Failed to apply %s operations to current value (%s) for document %s", op.name, bsonraw.Format(old), t.subject())
+		return mongoerr.New(mongoerr.BadValue, "Failed to apply $inc operations to current value (%s) for document %s", bsonraw.Format(old), t.subject())
 	}
 	return t.put(op.path, v)
 }
@@ -153,36 +143,4 @@ func applyCurrentDate(t *target, op operation) error {
 		}
 	}
 	return t.put(op.path, bsonraw.DateValue(t.context.Now.Milliseconds))
-}
-
-func applyRename(t *target, op operation) error {
-	if t.throughArray(op.path) {
-		return mongoerr.New(mongoerr.BadValue, "The source field cannot be an array element, '%s' in doc with %s has an array field", strings.Join(op.path, "."), strings.Trim(t.subject(), "{}"))
-	}
-	if t.throughArray(op.to) {
-		return mongoerr.New(mongoerr.BadValue, "The destination field cannot be an array element, '%s' in doc with %s has an array field", strings.Join(op.to, "."), strings.Trim(t.subject(), "{}"))
-	}
-	found, _, _, err := t.find(op.path)
-	if err != nil || found == nil {
-		return nil //nolint:nilerr // a path that cannot exist has nothing to rename
-	}
-	v := found.current()
-	t.detach(op.path)
-	return t.put(op.to, v)
-}
-
-func (t *target) throughArray(path []string) bool {
-	n := t.root
-	for _, key := range path[:len(path)-1] {
-		if !n.expand() {
-			return false
-		}
-		if n = n.child(key); n == nil {
-			return false
-		}
-		if n.expand() && n.array {
-			return true
-		}
-	}
-	return false
 }

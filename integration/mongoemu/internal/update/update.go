@@ -143,8 +143,8 @@ func (u *Update) comparable(by *collation.Collation) error {
 	}
 	for _, op := range u.operations {
 		switch op.name {
-		case "$min", "$max", "$addToSet", "$pull", "$pullAll", "$push":
-			if op.name == "$push" && (op.push == nil || op.push.sort == nil) {
+		case "$min", "$max", "$push":
+			if op.name == "$push" && op.push.sort == nil {
 				continue
 			}
 			if !bsonraw.Identical(by.Value(op.operand), op.operand) || op.name == "$push" {
