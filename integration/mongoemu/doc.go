@@ -35,10 +35,9 @@
 //     $replaceRoot $replaceWith; upserts.
 //
 //   - Aggregation: $match $project $addFields $set $unset $replaceRoot
-//     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount $sample; the
-//     accumulators $sum $min $max $push $addToSet $count; the expressions $literal $and
-//     $or $not $eq $ne $gt $gte $lt $lte $cond $ifNull $add $subtract $in $type $bsonSize
-//     $max $min $sum.
+//     $replaceWith $sort $limit $skip $group $sample; the accumulators $sum $min $max
+//     $push $addToSet $count; the expressions $literal $and $or $not $eq $ne $gt $gte $lt
+//     $lte $cond $ifNull $add $subtract $in $type $bsonSize $max $min $sum.
 //
 //   - Change streams on a collection, a database or all: $match, $project and
 //     the like; resumeAfter, startAfter, startAtOperationTime; updateLookup;
@@ -72,10 +71,10 @@
 // options of a collation, and under one the operators that would compare strings in arrays
 // or for a minimum or maximum ($addToSet, $min, $max); the update operators $mul, $rename,
 // $addToSet, $pull, $pullAll, $pop and $bit; positional update paths ($, $[], $[x]) and array
-// filters; $lookup, $facet, $out, $merge and further stages; projection operators ($slice,
-// $elemMatch, positional); JavaScript; pre-images, split and expanded change events; snapshot
-// reads outside transactions; arithmetic on Decimal128. Regular expressions are Go's, without
-// look-around and back-references.
+// filters; the stages $unwind, $count, $sortByCount, $lookup, $facet, $out, $merge and others;
+// projection operators ($slice, $elemMatch, positional); JavaScript; pre-images, split and
+// expanded change events; snapshot reads outside transactions; arithmetic on Decimal128.
+// Regular expressions are Go's, without look-around and back-references.
 //
 // # Different from a real server
 //

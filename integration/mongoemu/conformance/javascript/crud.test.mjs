@@ -108,13 +108,12 @@ test("killCursors says which cursors it killed and which it did not find", async
   assert.equal(reply.cursorsNotFound.length, 1);
 });
 
-test("an aggregation groups, sorts and unwinds", async () => {
+test("an aggregation groups and sorts", async () => {
   const c = collection();
-  await c.insertMany([{ k: "a", tags: ["x", "y"], n: 1 }, { k: "b", tags: ["x"], n: 2 }, { k: "a", tags: [], n: 3 }]);
+  await c.insertMany([{ k: "a", n: 1 }, { k: "b", n: 2 }, { k: "a", n: 3 }]);
   assert.deepEqual(
     await c.aggregate([{ $group: { _id: "$k", n: { $sum: "$n" }, most: { $max: "$n" } } }, { $sort: { _id: 1 } }]).toArray(),
     [{ _id: "a", n: 4, most: 3 }, { _id: "b", n: 2, most: 2 }]);
-  assert.deepEqual(await c.aggregate([{ $unwind: "$tags" }, { $sortByCount: "$tags" }]).toArray(), [{ _id: "x", count: 2 }, { _id: "y", count: 1 }]);
   assert.deepEqual(await c.distinct("k"), ["a", "b"]);
   assert.deepEqual([await c.countDocuments({ n: { $gt: 1 } }), await c.estimatedDocumentCount()], [2, 3]);
 });

@@ -24,7 +24,6 @@ type grouping struct {
 	vars   expr.Vars
 	groups map[string]*group
 	order  []*group
-	last   bool // the stage is $sortByCount
 }
 
 type group struct {
@@ -92,16 +91,6 @@ func compileAccumulator(name string, v bsonraw.Value) (field, error) {
 	return f, mongoerr.New(15952, "unknown group operator '%s'", f.op)
 }
 
-func compileSortByCount(spec bsonraw.Value, vars expr.Vars) (stage, error) {
-	id, err := expr.Compile(spec)
-	if err != nil {
-		return nil, err
-	}
-	one, err := expr.Compile(bsonraw.Int32Value(1))
-	return &grouping{id: id, vars: vars, groups: map[string]*group{}, last: true,
-		fields: []field{{name: "count", op: "$sum", arg: one}}}, err
-}
-
 func (g *grouping) push(docs [][]byte) ([][]byte, bool, error) {
 	for _, d := range docs {
 		id, err := g.id.Eval(d, g.vars)
@@ -138,9 +127,6 @@ func (g *grouping) push(docs [][]byte) ([][]byte, bool, error) {
 }
 
 func (g *grouping) flush() ([][]byte, error) {
-	if g.last {
-		slices.SortStableFunc(g.order, func(a, b *group) int { return bsonraw.Compare(b.accs[0].sum, a.accs[0].sum) })
-	}
 	out := make([][]byte, len(g.order))
 	for i, gr := range g.order {
 		b := bsonraw.NewBuilder(128).Value("_id", gr.id)

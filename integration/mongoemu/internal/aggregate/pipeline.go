@@ -198,21 +198,15 @@ func compileStage(name string, spec bsonraw.Value, vars expr.Vars) (stage, error
 	case "$skip":
 		n, err := count(name, spec, 0)
 		return &skipping{left: n}, err
-	case "$count":
-		return compileCount(spec)
 	case "$sample":
 		return compileSample(spec)
 	case "$group":
 		return compileGroup(spec, vars)
-	case "$sortByCount":
-		return compileSortByCount(spec, vars)
-	case "$unwind":
-		return compileUnwind(spec)
 	case "$changeStream":
 		return nil, mongoerr.New(40602, "$changeStream is only valid as the first stage in a pipeline.")
-	case "$bucket", "$bucketAuto", "$collStats", "$densify", "$documents", "$facet", "$fill", "$geoNear",
+	case "$bucket", "$bucketAuto", "$collStats", "$count", "$densify", "$documents", "$facet", "$fill", "$geoNear",
 		"$graphLookup", "$indexStats", "$lookup", "$merge", "$out", "$planCacheStats", "$redact",
-		"$search", "$setWindowFields", "$unionWith", "$currentOp", "$listSessions", "$listLocalSessions":
+		"$search", "$setWindowFields", "$sortByCount", "$unionWith", "$unwind", "$currentOp", "$listSessions", "$listLocalSessions":
 		return nil, mongoerr.Lacking("the aggregation stage %s", name)
 	}
 	return nil, mongoerr.New(40324, "Unrecognized pipeline stage name: '%s'", name)

@@ -32,7 +32,7 @@ var words = []string{
 	"_id", "a", "a.b", "b", "b.0", "$a", "$$ROOT", "$eq", "$ne", "$gt", "$lt", "$in", "$nin", "$exists", "$type", "$size", "$all",
 	"$elemMatch", "$mod", "$regex", "$options", "$not", "$and", "$or", "$nor", "$expr", "$set", "$unset", "$inc",
 	"$min", "$max", "$currentDate", "$push", "$each", "$slice", "$position", "$sort", "$setOnInsert", "$match", "$project", "$group", "$sum", "$avg", "$first", "$last", "$limit",
-	"$skip", "$count", "$unwind", "$replaceRoot", "newRoot", "$replaceWith", "$addFields", "$changeStream", "resumeAfter",
+	"$skip", "$count", "$replaceRoot", "newRoot", "$replaceWith", "$addFields", "$changeStream", "resumeAfter",
 	"startAfter", "startAtOperationTime", "_data", "$cond", "if", "then", "else", "$ifNull", "$literal", "$add",
 	"$subtract", "$multiply", "$divide", "$concat", "$arrayElemAt", "$filter", "$map", "$let", "input", "in", "vars", "as",
 	"cond", "$mergeObjects", "$switch", "branches", "case", "default", "path", "key", "name", "unique", "expireAfterSeconds",
@@ -141,7 +141,7 @@ var (
 	comparisons = []string{"$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$type", "$size", "$all", "$elemMatch", "$mod", "$regex", "$not"}
 	changes     = []string{"$set", "$unset", "$inc", "$min", "$max", "$currentDate", "$push", "$setOnInsert"}
 	clauses     = []string{"$each", "$slice", "$position", "$sort", "x"}
-	stages      = []string{"$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$sort", "$limit", "$skip", "$group", "$count", "$unwind", "$sortByCount", "$changeStream"}
+	stages      = []string{"$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$sort", "$limit", "$skip", "$group", "$changeStream"}
 	functions   = []string{"$eq", "$cmp", "$and", "$or", "$not", "$cond", "$ifNull", "$literal", "$add", "$subtract", "$multiply", "$divide", "$mod", "$abs", "$ceil", "$concat", "$toString", "$toInt", "$toLong", "$toDouble", "$toLower", "$strLenCP", "$size", "$arrayElemAt", "$first", "$last", "$in", "$concatArrays", "$isArray", "$type", "$mergeObjects", "$max", "$min", "$sum", "$avg", "$push", "$count"}
 )
 
