@@ -169,7 +169,7 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 		var settlements atomic.Int64
 		broker.settleErr = func() error {
 			if settlements.Add(1) == 7 {
-				return context.DeadlineExceeded
+				return errors.New("somehow")
 			}
 			return nil
 		}
@@ -178,6 +178,9 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 		s.settled(t, 5*time.Second)
 		if held := broker.timesHeld("a"); held != 2 {
 			t.Errorf("the session was accepted %d times, want 2", held)
+		}
+		if refused := testkit.Metric(t, s.reg, "penstock_projector_settlements_total", "complete", "refused"); refused != 0 {
+			t.Errorf("%v settlements were tried again, which the receiver refuses", refused)
 		}
 		s.model.applies(t, map[string]int64{"a": 20})
 		s.end(t)

@@ -24,11 +24,6 @@ const settlesInFlight = 64
 // those that wait behind them. At the bound, the session waits.
 const settlesPending = 256
 
-// settleAttempts bounds the attempts of a settlement. If the last attempt fails, the
-// broker keeps the message until the session is released, and then delivers it again as a
-// duplicate. So the session ends as soon as it has nothing else to do.
-const settleAttempts = 3
-
 // maxDeadLetterText bounds reason and description in bytes. Service Bus allows 4,096
 // characters for each.
 const maxDeadLetterText = 1024
@@ -41,7 +36,7 @@ type settler struct {
 	// pending has one element for each unfinished settlement.
 	pending chan struct{}
 	running sync.WaitGroup
-	// left is set after a settlement was abandoned: the broker keeps the message until
+	// left is set after a settlement has failed: the broker keeps the message until
 	// the session is released.
 	left    atomic.Bool
 	lost    context.CancelCauseFunc
@@ -53,7 +48,7 @@ type settler struct {
 	// workers.
 	waiting  []settling
 	inFlight int
-	// short bounds the attempts that begin until renew.
+	// short bounds the settlements that begin until renew.
 	short context.Context //nolint:containedctx // a context for each message costs four allocations
 	renew time.Time
 	// release frees short.
@@ -129,46 +124,33 @@ func (s *settler) next() (settling, bool) {
 	return t, true
 }
 
-// run makes the attempts of a settlement.
+// run settles a message. The receiver of package sessions cannot repeat a settlement. So
+// after a failure the broker keeps the message until the session is released, and then
+// delivers it again as a duplicate. The session ends as soon as it has nothing else to do.
 func (s *settler) run(work context.Context, t settling) {
-	for attempt := 1; work.Err() == nil; attempt++ {
-		err := s.attempt(work, t)
-		class := sbus.Classify(err)
-		s.metrics.settlements.WithLabelValues(t.operation(), resultOf(class)).Inc()
-		var pause time.Duration
-		switch class {
-		case sbus.ClassNone:
-			return
-		case sbus.ClassLockLost, sbus.ClassConnectionLost, sbus.ClassStopped:
-			s.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, sbus.Readable(err)))
-			return
-		case sbus.ClassBusy:
-			pause = busyWait + poll.After(100*time.Millisecond, time.Second, attempt)
-		case sbus.ClassTransient:
-			pause = poll.After(100*time.Millisecond, time.Second, attempt)
-		default:
-		}
-		if pause == 0 || attempt == settleAttempts {
-			s.log.Debug().Err(sbus.Readable(err)).Str("operation", t.operation()).Str("messageId", t.message.MessageID).Msg("message not settled; it will be delivered again as a duplicate")
-			s.left.Store(true)
-			return
-		}
-		if poll.Wait(work, pause) != nil {
-			return
-		}
+	if work.Err() != nil {
+		return
 	}
-}
-
-func (s *settler) attempt(work context.Context, t settling) error {
-	ctx := s.bounded(work)
-	if t.reason != nil {
-		return s.receiver.DeadLetterMessage(ctx, t.message, t.reason)
+	var err error
+	if ctx := s.bounded(work); t.reason != nil {
+		err = s.receiver.DeadLetterMessage(ctx, t.message, t.reason)
+	} else {
+		err = s.receiver.CompleteMessage(ctx, t.message, nil)
 	}
-	return s.receiver.CompleteMessage(ctx, t.message, nil)
+	class := sbus.Classify(err)
+	s.metrics.settlements.WithLabelValues(t.operation(), resultOf(class)).Inc()
+	switch class {
+	case sbus.ClassNone:
+	case sbus.ClassLockLost, sbus.ClassConnectionLost, sbus.ClassStopped:
+		s.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, sbus.Readable(err)))
+	default:
+		s.log.Debug().Err(sbus.Readable(err)).Str("operation", t.operation()).Str("messageId", t.message.MessageID).Msg("message not settled; it will be delivered again as a duplicate")
+		s.left.Store(true)
+	}
 }
 
 // bounded returns a context that ends with the work, or after three quarters of settleTimeout to all
-// of it. Attempts share it.
+// of it. Settlements share it.
 func (s *settler) bounded(work context.Context) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
