@@ -27,7 +27,8 @@ type Acceptor struct {
 	options Options
 	accepts *acceptLimiter
 	pool    *pool
-	budget  *budget
+	// sizes are those of the messages of all sessions.
+	sizes   sizes
 	metrics *metrics
 	// workers run the goroutines of the sessions.
 	workers *poll.Pool
@@ -53,7 +54,6 @@ func New(o Options) *Acceptor {
 	m.slots.Set(float64(o.Slots))
 	return &Acceptor{
 		options: o,
-		budget:  newBudget(o.BufferBytes, o.Slots),
 		accepts: newAcceptLimiter(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
 		metrics: m,
@@ -135,13 +135,12 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbea
 	s := &session{
 		options: o, handler: o.Handler, accepted: accepted, accepts: a.accepts, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers, reading: &a.reading,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
-		inbox: newInbox(2*o.BatchSize, a.budget),
+		inbox: newInbox(2*o.BatchSize, o.share(), &a.sizes),
 		queue: newQueue(), returned: make(chan *call, 1),
 	}
 	a.metrics.sessionsActive.Inc()
 	s.log.Debug().Time("lockedUntil", accepted.LockedUntil).Msg("session accepted")
 	end := s.run(stop, hard, a.closing.Go)
-	s.inbox.close()
 	a.metrics.sessionsActive.Dec()
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
 	a.accepts.left(s.madeRoom)

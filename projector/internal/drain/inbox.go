@@ -10,7 +10,10 @@ import (
 // still send with a forecast.
 type inbox struct {
 	capacity int
-	budget   *budget
+	// share is how many bytes the inbox may hold.
+	share int
+	// all are the messages of all sessions, and own those of this one.
+	all, own *sizes
 
 	mu    sync.Mutex
 	queue []*Delivery
@@ -18,18 +21,14 @@ type inbox struct {
 	bytes int
 	// credit is how many messages the broker may still send.
 	credit int
-	// borrowed is the part of the shared budget that the inbox uses.
-	borrowed int
-	sizes    sizes
-	closed   bool
 	// filled and emptied wake the two sides. They hold one token, so a wake-up is not
 	// lost while the other side is busy.
 	filled, emptied chan struct{}
 }
 
-func newInbox(capacity int, b *budget) *inbox {
+func newInbox(capacity, share int, all *sizes) *inbox {
 	return &inbox{
-		capacity: capacity, budget: b, sizes: b.lent(),
+		capacity: capacity, share: share, all: all, own: all.lent(),
 		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
 	}
 }
@@ -54,23 +53,13 @@ func (b *inbox) ask(ctx context.Context, limit int) int {
 func (b *inbox) grant(bound int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := b.sizes.fit(b.budget.limit(b.borrowed)-b.bytes, min(b.capacity-len(b.queue), bound))
+	n := b.own.fit(b.share-b.bytes, min(b.capacity-len(b.queue), bound))
 	if len(b.queue) == 0 {
 		// One message always fits, whatever its size.
 		n = max(n, 1)
 	}
 	b.credit = max(n, b.credit)
-	b.account()
 	return b.credit
-}
-
-// account updates the shared budget. The caller holds the lock.
-func (b *inbox) account() {
-	used := b.bytes + b.sizes.sum(b.credit)
-	if b.closed {
-		used = 0
-	}
-	b.borrowed = b.budget.use(used, b.borrowed)
 }
 
 // put stores received deliveries. They use up credit.
@@ -78,15 +67,14 @@ func (b *inbox) put(batch []*Delivery) {
 	if len(batch) == 0 {
 		return
 	}
-	b.budget.received(batch)
+	b.all.add(batch)
+	b.own.add(batch)
 	b.mu.Lock()
 	b.queue = append(b.queue, batch...)
 	b.credit = max(b.credit-len(batch), 0)
 	for _, d := range batch {
 		b.bytes += d.size + messageOverhead
-		b.sizes.add(d.size + messageOverhead)
 	}
-	b.account()
 	b.mu.Unlock()
 	wake(b.filled)
 }
@@ -112,7 +100,6 @@ func (b *inbox) take(room load) []*Delivery {
 	for _, d := range taken {
 		b.bytes -= d.size + messageOverhead
 	}
-	b.account()
 	wake(b.emptied)
 	return taken
 }
@@ -121,15 +108,6 @@ func (b *inbox) len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.queue)
-}
-
-// close returns the inbox's part of the shared budget. Deliveries that arrive later return
-// to the broker with the session.
-func (b *inbox) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	b.account()
 }
 
 func wake(c chan struct{}) {

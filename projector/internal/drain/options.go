@@ -30,10 +30,10 @@ type Options struct {
 	// 2048.
 	BatchSize int
 	// BufferBytes bounds the messages that all sessions together hold before they are
-	// handled. Messages in memory count with their size. Messages that the broker may still
-	// send count with a forecast from the mean and the variance of the session's last
-	// messages. One message of each session always fits. Lanes hold the same amount again:
-	// messages that are being handled or wait for a store.
+	// handled. Each slot has an equal share. Messages in memory count with their size.
+	// Messages that the broker may still send count with a forecast from the mean and the
+	// variance of the session's last messages. One message of each session always fits.
+	// Lanes hold the same amount again: messages that are being handled or wait for a store.
 	//
 	// Credit cannot be withdrawn. At worst every session has requested BatchSize messages
 	// because they were small, and receives as many of the largest size. It requests no
@@ -106,6 +106,9 @@ const (
 	// behind the broker's, so that the lock seems to last longer than it does.
 	maxRenewInterval = 30 * time.Second
 )
+
+// share is the part of BufferBytes that a session has.
+func (o *Options) share() int { return max(o.BufferBytes/o.Slots, 1) }
 
 func (o Options) withDefaults() Options {
 	o.Slots = cmp.Or(o.Slots, 128)

@@ -209,7 +209,7 @@ func (s *session) admit(work context.Context, now time.Time) {
 
 // room is how much more can be taken from the inbox.
 func (s *session) room() load {
-	room := load{4 * s.options.BatchSize, max(s.options.BufferBytes/s.options.Slots, 1)}
+	room := load{4 * s.options.BatchSize, s.options.share()}
 	room.sub(s.queue.held)
 	for _, d := range s.suspects {
 		room.sub(weigh(d))

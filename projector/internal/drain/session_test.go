@@ -217,7 +217,7 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 	withBroker(t, func(t *testing.T, broker *fakeBroker) {
 		t.Helper()
 		s := start(t, broker, newReadModels(50*time.Millisecond), func(o *drain.Options) {
-			o.Slots, o.BufferBytes = 1, 1<<20
+			o.Slots, o.BufferBytes = 1, 3<<18
 			// The session estimates the sizes of messages, so it must not end early.
 			o.SessionIdle = 30 * time.Millisecond
 		})

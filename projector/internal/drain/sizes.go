@@ -1,12 +1,16 @@
 package drain
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // sizes forecasts the size of the next message bodies from the mean and the variance of the
 // received ones. Both follow the last few hundred messages, so one large message in a
 // thousand raises the forecast only a little and for a short time. The zero value forecasts
-// large messages.
+// large messages. It is safe for concurrent use.
 type sizes struct {
+	mu sync.Mutex
 	// weight counts the messages, up to maxWeight.
 	weight       float64
 	mean, square float64
@@ -26,23 +30,27 @@ const (
 	deviations = 2
 )
 
-// add adds a message.
-func (s *sizes) add(weight int) {
-	s.weight = min(s.weight+1, maxWeight)
-	w := float64(weight)
-	s.mean += (w - s.mean) / s.weight
-	s.square += (w*w - s.square) / s.weight
+// add adds received messages.
+func (s *sizes) add(batch []*Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range batch {
+		s.weight = min(s.weight+1, maxWeight)
+		size := float64(d.size + messageOverhead)
+		s.mean += (size - s.mean) / s.weight
+		s.square += (size*size - s.square) / s.weight
+	}
 }
 
 // lent is the first forecast for a new session. It soon follows the session's own messages.
-func (s *sizes) lent() sizes {
-	l := *s
-	l.weight = min(l.weight, lentWeight)
-	return l
+func (s *sizes) lent() *sizes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &sizes{weight: min(s.weight, lentWeight), mean: s.mean, square: s.square}
 }
 
 // sum is the forecast upper bound for the total size of n messages. The standard deviation
-// of a sum grows only with the square root of n.
+// of a sum grows only with the square root of n. The caller holds the lock.
 func (s *sizes) sum(n int) int {
 	if n == 0 {
 		return 0
@@ -56,6 +64,8 @@ func (s *sizes) sum(n int) int {
 
 // fit is how many messages fit into room, up to limit.
 func (s *sizes) fit(room, limit int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	low, high := 0, limit
 	for low < high {
 		middle := (low + high + 1) / 2
