@@ -261,7 +261,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	}
 	handler := &handler{
 		engine: eng.Session(c.Projections.KeepBytes), whole: events.Whole, log: p.logger,
-		large:  semaphore.NewWeighted(maxRead),
+		claims: semaphore.NewWeighted(claimBatches),
 		tracer: p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, parked, newTargets(eng, parked, s.ReadModels, p.compiler, p.config.Fields.FromZero()))

@@ -32,9 +32,9 @@ type handler struct {
 	engine processor
 	// whole reads the event that a message stands for.
 	whole func(ctx context.Context, ev *event.Event) (*event.Event, error)
-	// large has the bytes for events that are read from the event store; nil bounds none.
-	large *semaphore.Weighted
-	log   zerolog.Logger
+	// claims bounds the batches that hold events of the event store, to claimBatches.
+	claims *semaphore.Weighted
+	log    zerolog.Logger
 	// unprojected and claimChecks limit the lines about retries: in an outage, every
 	// session repeats its events.
 	unprojected, claimChecks obs.Repeats
@@ -44,10 +44,27 @@ type handler struct {
 	live history.Activity
 }
 
-// maxClaimBytes bounds the bytes of the events that one call reads from the event store; the
-// last event may exceed it. Events that were too large for the topic might not fit into
-// memory together.
-const maxClaimBytes = 4 << 20
+// Events that were too large for the topic might not fit into memory together.
+const (
+	// maxClaimBytes bounds the bytes of the events that one call reads from the event store;
+	// the last event may exceed it.
+	maxClaimBytes = 4 << 20
+	// claimBatches bounds the batches of the process that hold such events. While an event is
+	// read, it can take three times its size.
+	claimBatches = 2
+)
+
+var (
+	errReadsFull = errors.New("the batch holds enough events of the event store")
+	errNotRead   = errors.New("the event store was not asked, because other batches hold the memory for its events")
+)
+
+// redeemed counts what one batch has read from the event store.
+type redeemed struct {
+	// held says that the batch has a part of [handler.claims].
+	held  bool
+	bytes int
+}
 
 // unread are the claim checks of one aggregate that a call could not redeem, and the later
 // events of that aggregate.
@@ -56,7 +73,7 @@ type unread struct {
 	places []int
 	// before is the index of the aggregate's event before them, -1 if the batch has none.
 	before int
-	// reason and err say why.
+	// reason and err say why. Without a reason the aggregate is not parked.
 	reason projection.Reason
 	err    error
 }
@@ -85,8 +102,12 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 	places := make([]int, 0, len(batch))
 	var unredeemed []*unread
 	var stuck *unread
-	large := largeRead{all: h.large}
-	defer large.end()
+	var read redeemed
+	defer func() {
+		if read.held {
+			h.claims.Release(1)
+		}
+	}()
 	full := ""
 	for i, d := range batch {
 		ev := &d.Event
@@ -99,7 +120,7 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 			continue
 		case d.ClaimCheck:
 			span := traced.Of(ev.AggregateID, ev.EventID)
-			whole, err := h.redeem(span.In(ctx), &large, ev)
+			whole, err := h.redeem(span.In(ctx), &read, ev)
 			if errors.Is(err, errReadsFull) {
 				full, verdicts[i].Outcome = ev.AggregateID, model.Deferred
 				continue
@@ -138,19 +159,21 @@ func (h *handler) trace(batch []*drain.Delivery) (traced *tracing.Events) {
 }
 
 // redeem reads the event of a claim check.
-func (h *handler) redeem(ctx context.Context, large *largeRead, ev *event.Event) (*event.Event, error) {
-	if large.full() {
+func (h *handler) redeem(ctx context.Context, read *redeemed, ev *event.Event) (*event.Event, error) {
+	if read.bytes >= maxClaimBytes {
 		return nil, errReadsFull
 	}
-	if err := large.begin(ctx); err != nil {
-		return nil, err
+	if !read.held {
+		if h.claims.Acquire(ctx, 1) != nil {
+			return nil, errNotRead
+		}
+		read.held = true
 	}
 	whole, err := h.whole(ctx, ev)
 	if err != nil {
-		large.read(0)
 		return nil, err
 	}
-	large.read(len(whole.Document))
+	read.bytes += len(whole.Document)
 	return whole, nil
 }
 
@@ -174,6 +197,9 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 	if ctx.Err() == nil {
 		h.claimChecks.Warn(&h.log).Err(err).Str("messageId", d.MessageID).EmbedObject(span).Msg("claim check not redeemed; retrying")
 	}
+	if errors.Is(err, errNotRead) {
+		return &unread{err: err}
+	}
 	return &unread{reason: projection.ReasonUnavailable, err: err}
 }
 
@@ -183,6 +209,12 @@ func (h *handler) settle(ctx context.Context, c *unread, verdicts []model.Verdic
 	if c.before >= 0 && verdicts[c.before].Outcome != model.Done {
 		for _, place := range c.places {
 			verdicts[place] = verdicts[c.before]
+		}
+		return
+	}
+	if c.reason == "" {
+		for _, place := range c.places {
+			verdicts[place].Err = c.err
 		}
 		return
 	}

@@ -75,6 +75,10 @@ func (s fakeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, erro
 	return &whole, nil
 }
 
+func newHandler(e processor, whole func(context.Context, *event.Event) (*event.Event, error)) *handler {
+	return &handler{engine: e, whole: whole, claims: semaphore.NewWeighted(claimBatches), log: zerolog.Nop()}
+}
+
 func delivery(aggregate string, id int64, claim bool) *drain.Delivery {
 	d := &drain.Delivery{ClaimCheck: claim}
 	d.Event.AggregateID, d.Event.EventID = aggregate, id
@@ -141,7 +145,7 @@ func TestClaimChecks(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary")}
 	eng := &fakeEngine{}
-	h := &handler{engine: eng, whole: store.Whole, log: zerolog.Nop()}
+	h := newHandler(eng, store.Whole)
 	batch := []*drain.Delivery{
 		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false),
 		delivery("b", 12, true), delivery("b", 13, true),
@@ -172,7 +176,7 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
 	eng := &fakeEngine{results: map[int64]model.Verdict{21: {Outcome: model.Retry}}}
-	h := &handler{engine: eng, whole: store.Whole, log: zerolog.Nop()}
+	h := newHandler(eng, store.Whole)
 	batch := []*drain.Delivery{
 		delivery("a", 1, false), delivery("a", 2, true), delivery("a", 3, false),
 		delivery("b", 12, true), delivery("b", 13, true),
@@ -190,7 +194,7 @@ func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 	t.Parallel()
 	eng := &fakeEngine{}
-	h := &handler{engine: eng, whole: sizedEvent(3 << 20), log: zerolog.Nop()}
+	h := newHandler(eng, sizedEvent(3<<20))
 	batch := []*drain.Delivery{
 		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, true), delivery("a", 4, false),
 		delivery("b", 10, true), delivery("b", 11, false),
@@ -236,60 +240,34 @@ func sizedEvent(size int) func(context.Context, *event.Event) (*event.Event, err
 	}
 }
 
-// Batches of many sessions hold only so many bytes of large events of the event store. Small
-// events do not wait. A batch whose context ends while it waits is retried.
-func TestLargeReadsAreBoundedInBytes(t *testing.T) {
+// Only some batches at a time hold events of the event store. A batch whose context ends while it
+// waits is retried, and its aggregate is not parked: nothing says that its event cannot be read.
+func TestBatchesWithEventsOfTheStoreAreBounded(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		size       int
-		max, least int32
-	}{
-		{15 << 20, 1, 1},
-		{3 << 20, 4, 3},
-		{smallRead, 10, 10},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			eng := &sleepingEngine{}
-			h := &handler{engine: eng, whole: sizedEvent(test.size), large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
-			var sessions sync.WaitGroup
-			for n := range 10 {
-				sessions.Go(func() {
-					h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, true)}, time.Time{})
-				})
-			}
-			<-time.After(time.Millisecond)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, true)}, time.Time{}))
-			if late := got[0] == model.Retry; late != (test.least < 10) {
-				t.Errorf("a batch with an event of %d bytes ends with %v", test.size, got)
-			}
-			sessions.Wait()
-			if n := eng.max.Load(); n < test.least || n > test.max+1 {
-				t.Errorf("%d batches with events of %d bytes were handled at the same time, want %d", n, test.size, test.max)
-			}
-			if !h.large.TryAcquire(maxRead) {
-				t.Error("bytes are not given back")
-			}
-		})
-	}
-}
-
-// A batch that cannot get more memory handles what it has.
-func TestBatchWithoutMemoryForAnotherEventDefersIt(t *testing.T) {
-	t.Parallel()
-	h := &handler{engine: &fakeEngine{}, whole: sizedEvent(1 << 20), large: semaphore.NewWeighted(maxRead), log: zerolog.Nop()}
-	if !h.large.TryAcquire(maxRead - largestEvent - smallRead) {
-		t.Fatal("the memory is taken")
-	}
-	batch := []*drain.Delivery{delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false)}
-	if got := outcomes(h.Handle(t.Context(), batch, time.Time{})); !slices.Equal(got, []model.Outcome{model.Done, model.Done, model.Done}) {
-		t.Errorf("large events: %v", got)
-	}
-	h.large.TryAcquire(smallRead)
-	if got := outcomes(h.Handle(t.Context(), batch, time.Time{})); !slices.Equal(got, []model.Outcome{model.Done, model.Deferred, model.Deferred}) {
-		t.Errorf("large events without memory: %v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		eng := &sleepingEngine{}
+		h := newHandler(eng, sizedEvent(15<<20))
+		var sessions sync.WaitGroup
+		for n := range 10 {
+			sessions.Go(func() {
+				h.Handle(t.Context(), []*drain.Delivery{delivery(fmt.Sprint(n), 1, true), delivery(fmt.Sprint(n), 2, false)}, time.Time{})
+			})
+		}
+		<-time.After(time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		got := outcomes(h.Handle(ctx, []*drain.Delivery{delivery("late", 1, true), delivery("late", 2, false)}, time.Now()))
+		if !slices.Equal(got, []model.Outcome{model.Retry, model.Retry}) || eng.parked != nil {
+			t.Errorf("a batch without memory ends with %v, parked %v", got, eng.parked)
+		}
+		sessions.Wait()
+		if n := eng.max.Load(); n != claimBatches {
+			t.Errorf("%d batches with events of the store were handled at the same time, want %d", n, claimBatches)
+		}
+		if !h.claims.TryAcquire(claimBatches) {
+			t.Error("memory is not given back")
+		}
+	})
 }
 
 // blockingEngine blocks until its context ends.
