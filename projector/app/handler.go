@@ -52,11 +52,14 @@ const (
 	// claimBatches bounds the batches of the process that hold such events. While an event is
 	// read, it can take three times its size.
 	claimBatches = 2
+	// redeemTimeout bounds the reading of a batch's events. It leaves time for the events that
+	// a batch has without it, also if one read hangs.
+	redeemTimeout = drain.HandleTimeout / 3
 )
 
 var (
 	errReadsFull = errors.New("the batch holds enough events of the event store")
-	errNotRead   = errors.New("the event store was not asked, because other batches hold the memory for its events")
+	errNotRead   = errors.New("there was no time to ask the event store, because another of its events takes long, or other batches hold the memory for them")
 )
 
 // redeemed counts what one batch has read from the event store.
@@ -102,6 +105,8 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 	places := make([]int, 0, len(batch))
 	var unredeemed []*unread
 	var stuck *unread
+	reading, stopReading := mongox.Timeout(ctx, redeemTimeout)
+	defer stopReading()
 	var read redeemed
 	defer func() {
 		if read.held {
@@ -120,7 +125,7 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 			continue
 		case d.ClaimCheck:
 			span := traced.Of(ev.AggregateID, ev.EventID)
-			whole, err := h.redeem(span.In(ctx), &read, ev)
+			whole, err := h.redeem(span.In(reading), &read, ev)
 			if errors.Is(err, errReadsFull) {
 				full, verdicts[i].Outcome = ev.AggregateID, model.Deferred
 				continue
@@ -163,15 +168,15 @@ func (h *handler) redeem(ctx context.Context, read *redeemed, ev *event.Event) (
 	if read.bytes >= maxClaimBytes {
 		return nil, errReadsFull
 	}
-	if !read.held {
-		if h.claims.Acquire(ctx, 1) != nil {
-			return nil, errNotRead
-		}
+	if !read.held && h.claims.Acquire(ctx, 1) == nil {
 		read.held = true
+	}
+	if ctx.Err() != nil {
+		return nil, errNotRead
 	}
 	whole, err := h.whole(ctx, ev)
 	if err != nil {
-		return nil, err
+		return nil, mongox.Explain(ctx, err)
 	}
 	read.bytes += len(whole.Document)
 	return whole, nil
@@ -194,10 +199,10 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 	if errors.Is(err, eventstore.ErrNotFound) {
 		return &unread{reason: projection.ReasonMissing, err: err}
 	}
-	if ctx.Err() == nil {
+	if !stopping(ctx) {
 		h.claimChecks.Warn(&h.log).Err(err).Str("messageId", d.MessageID).EmbedObject(span).Msg("claim check not redeemed; retrying")
 	}
-	if errors.Is(err, errNotRead) {
+	if errors.Is(err, errNotRead) || ctx.Err() != nil {
 		return &unread{err: err}
 	}
 	return &unread{reason: projection.ReasonUnavailable, err: err}
@@ -236,7 +241,7 @@ func (h *handler) place(ctx context.Context, verdicts []model.Verdict, places []
 // report logs why events stay pending. Events that wait for a promotion are many, and the
 // follower has already logged the pause, so they are logged at debug level only.
 func (h *handler) report(ctx context.Context, err error, events int) {
-	if err == nil || ctx.Err() != nil {
+	if err == nil || stopping(ctx) {
 		return
 	}
 	line := h.log.Debug
@@ -244,6 +249,12 @@ func (h *handler) report(ctx context.Context, err error, events int) {
 		line = func() *zerolog.Event { return h.unprojected.Warn(&h.log) }
 	}
 	line().Err(err).Int("events", events).Msg("some events were not projected; retrying")
+}
+
+// stopping reports whether a call ends because its session or the process does, and not because
+// its own time is up.
+func stopping(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // ofPromotion reports whether every part of err says that the writes of a projection are

@@ -270,6 +270,47 @@ func TestBatchesWithEventsOfTheStoreAreBounded(t *testing.T) {
 	})
 }
 
+// A claim check whose read hangs is parked when it hangs for the second time. Meanwhile the events
+// of its neighbours are applied, and claim checks that had no time are retried.
+func TestHangingClaimCheckDoesNotStopItsNeighbours(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		eng := &fakeEngine{}
+		h := newHandler(eng, func(ctx context.Context, ev *event.Event) (*event.Event, error) {
+			if ev.EventID != 1 {
+				return ev, nil
+			}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		h.log = zerolog.New(&log)
+		batch := []*drain.Delivery{delivery("hangs", 1, true), delivery("free", 2, false), delivery("later", 3, true)}
+		for _, test := range []struct {
+			since  time.Time
+			hangs  model.Outcome
+			parked []int64
+		}{
+			{time.Time{}, model.Retry, nil},
+			{time.Now(), model.Done, []int64{1}},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), drain.HandleTimeout)
+			start := time.Now()
+			got := outcomes(h.Handle(ctx, batch, test.since))
+			if want := []model.Outcome{test.hangs, model.Done, model.Retry}; !slices.Equal(got, want) || !slices.Equal(eng.parked[projection.ReasonUnavailable], test.parked) {
+				t.Errorf("outcomes %v, want %v; parked %v", got, want, eng.parked)
+			}
+			if took := time.Since(start); took > redeemTimeout {
+				t.Errorf("the call took %s", took)
+			}
+			cancel()
+		}
+		if !strings.Contains(log.String(), "claim check not redeemed") {
+			t.Errorf("logged: %q", log.String())
+		}
+	})
+}
+
 // blockingEngine blocks until its context ends.
 type blockingEngine struct {
 	fakeEngine
@@ -290,7 +331,8 @@ func TestCallEndsInTimeWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		eng := &blockingEngine{}
-		h := &handler{engine: eng, log: zerolog.Nop()}
+		var log bytes.Buffer
+		h := &handler{engine: eng, log: zerolog.New(&log)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -300,6 +342,15 @@ func TestCallEndsInTimeWithoutADeadline(t *testing.T) {
 		}
 		if eng.dated || !errors.Is(eng.cause, context.DeadlineExceeded) {
 			t.Errorf("deadline: %v, ended by %v", eng.dated, eng.cause)
+		}
+		if !strings.Contains(log.String(), "not projected") {
+			t.Errorf("logged: %q", log.String())
+		}
+		log.Reset()
+		ctx, lose := context.WithCancelCause(t.Context())
+		lose(drain.ErrLockLost)
+		if h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, time.Time{}); log.Len() > 0 {
+			t.Errorf("logged after the session was lost: %q", log.String())
 		}
 	})
 }

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// handleTimeout bounds one Handle call. It is longer than one request of the handler, so
+	// HandleTimeout bounds one Handle call. It is longer than one request of the handler, so
 	// that a call in which a request hangs still has time to park its aggregate. A call that
 	// returns in time shows that the slot makes progress.
-	handleTimeout = 15 * time.Second
+	HandleTimeout = 15 * time.Second
 	// firstRetryPause and maxRetryPause bound the pause of a session before it tries its
 	// events again.
 	firstRetryPause = 100 * time.Millisecond
@@ -45,7 +45,7 @@ func (s *session) startCall(work context.Context, now time.Time) {
 	if s.running != nil || len(s.queue.order) == 0 || s.trouble.due.After(now) || s.trouble.waits() && !s.ended.IsZero() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(work, handleTimeout)
+	ctx, cancel := context.WithTimeout(work, HandleTimeout)
 	c := &call{batch: s.queue.next(s.options.BatchSize), begun: now, cancel: cancel}
 	s.running = c
 	since := s.trouble.since

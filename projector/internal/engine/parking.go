@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -25,12 +26,14 @@ const maxParkedLooks = 3
 // list.
 func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 	var err error
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
 	for range maxParkedLooks {
 		if len(units) == 0 || ctx.Err() != nil {
 			return nil
 		}
 		var parked []*unit
-		if parked, rest, err = b.lookUp(ctx, units); err != nil {
+		if parked, rest, err = b.lookUp(attempt, units); err != nil {
 			break
 		}
 		if len(parked) == 0 {
@@ -40,7 +43,7 @@ func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 		for i, u := range parked {
 			heads[i] = model.Head{Unit: u.Unit, EventID: u.aggregate.last()}
 		}
-		if err = b.parking.Advance(ctx, heads); err == nil {
+		if err = b.parking.Advance(attempt, heads); err == nil {
 			for _, u := range parked {
 				u.settleRest(settledParked)
 			}
@@ -48,7 +51,7 @@ func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 		}
 		err = fmt.Errorf("advance %d parked aggregates: %w", len(parked), err)
 	}
-	b.unparkable(units, err)
+	b.unparkable(units, mongox.Explain(attempt, err))
 	return nil
 }
 
