@@ -21,6 +21,8 @@ const (
 	Lease = 30 * time.Second
 	// Heartbeat is how often a pod renews its registration.
 	Heartbeat = 5 * time.Second
+	// renewTimeout bounds a renewal, so that another one can succeed before the trust ends.
+	renewTimeout = 2 * Heartbeat
 	// forget is how long an expired registration is kept.
 	forget = time.Hour
 )
@@ -130,7 +132,9 @@ func (r *Registry) Register(ctx context.Context) error {
 	unsent := r.unsent
 	r.unsent = false
 	r.mu.Unlock()
-	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: own.Pod}},
+	renewing, cancel := mongox.Timeout(ctx, renewTimeout)
+	defer cancel()
+	_, err := r.collection.UpdateOne(renewing, bson.D{{Key: "_id", Value: own.Pod}},
 		mongo.Pipeline{{{Key: "$replaceWith", Value: bson.D{{Key: "$cond", Value: bson.A{
 			// The server may execute a renewal that timed out after a later one: it must
 			// not take effect then.
@@ -148,6 +152,7 @@ func (r *Registry) Register(ctx context.Context) error {
 				registration.Renew(Lease),
 			},
 		}}}}}}, options.UpdateOne().SetUpsert(true))
+	err = mongox.Explain(renewing, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = err

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 )
@@ -171,7 +172,7 @@ func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 			}
 		}
 		trusts(false)
-		slow = 10 * time.Second
+		slow = 9 * time.Second
 		if err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -197,5 +198,34 @@ func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 		trusts(false)
 		r.Confirm(time.Now())
 		trusts(true)
+	})
+}
+
+// A renewal that gets no answer ends while the pod still trusts its registration, and shows the
+// condition. The next one can succeed.
+func TestRenewalThatHangsEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, hangs := newHooked(t, func() error { return nil }), false
+		c.Before = func(ctx context.Context, _ string) error {
+			if !hangs {
+				return nil
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		r := catalog.NewRegistry(c, catalog.Registration{Pod: "one"})
+		if err := r.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.Confirm(time.Now())
+		hangs = true
+		if err := r.Register(t.Context()); !errors.Is(err, mongox.ErrNoAnswer) || len(r.Conditions()) != 1 {
+			t.Errorf("error %v, conditions %+v", err, r.Conditions())
+		}
+		hangs = false
+		if err := errors.Join(r.Trusted(), r.Register(t.Context())); err != nil || len(r.Conditions()) != 0 {
+			t.Errorf("error %v, conditions %+v", err, r.Conditions())
+		}
 	})
 }
