@@ -373,7 +373,7 @@ func (s *step) enter(ctx context.Context, state State, do func(b *Build)) error 
 	return err
 }
 
-// wait records in the catalog what the build waits for.
+// wait records in the catalog what the build waits for; nothing if reason is empty.
 func (s *step) wait(ctx context.Context, reason string) error {
 	if s.entry.Building.Reason == reason {
 		return nil
@@ -381,7 +381,12 @@ func (s *step) wait(ctx context.Context, reason string) error {
 	if err := s.change(ctx, func(b *Build) { b.Reason = reason }); err != nil {
 		return err
 	}
-	s.log().Info().Str("state", string(s.entry.Building.State)).Str("reason", reason).Msg("rebuild waits")
+	line := s.log().Info().Str("state", string(s.entry.Building.State))
+	if reason == "" {
+		line.Msg("rebuild continues")
+		return nil
+	}
+	line.Str("reason", reason).Msg("rebuild waits")
 	return nil
 }
 
