@@ -247,7 +247,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 	parked := park.NewStore(park.In(s.State), park.Options{Reasons: operate.Reasons(), Registerer: p.registry, Logger: p.logger})
 	events := eventstore.NewReader(s.Events, c.EventFields(), p.logger)
 	registry := p.newRegistry(s, pod)
-	eng, err := engine.New(engine.Options{
+	eng := engine.New(engine.Options{
 		Store:      readModels{loader, writer},
 		Parking:    parked,
 		Repairer:   events,
@@ -256,9 +256,6 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *confi
 		Registerer: p.registry,
 		Log:        p.logger,
 	})
-	if err != nil {
-		return nil, nil, err
-	}
 	handler := &handler{
 		engine: eng.Session(c.Projections.KeepBytes), whole: events.Whole, log: p.logger,
 		claims: semaphore.NewWeighted(claimBatches),

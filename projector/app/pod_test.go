@@ -85,10 +85,7 @@ func (c *cluster) tryPod(rate int, projections ...*Projection) (*clusterPod, err
 	events := eventstore.NewReader(s.Events, p.config.Fields, p.logger)
 	registry := p.newRegistry(s, name)
 	pod := &clusterPod{t: t}
-	var err error
-	if pod.engine, err = engine.New(engine.Options{Store: readModels{loader, writer}, Parking: parked, Repairer: events, Trusted: registry.Trusted}); err != nil {
-		t.Fatal(err)
-	}
+	pod.engine = engine.New(engine.Options{Store: readModels{loader, writer}, Parking: parked, Repairer: events, Trusted: registry.Trusted})
 	pod.reader = event.NewReader(p.config.Fields)
 	pod.upkeep = p.newHistory(s, name, registry, parked, newTargets(pod.engine, parked, s.ReadModels, p.compiler, false))
 	workers := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(history.Activity))

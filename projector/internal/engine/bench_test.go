@@ -35,8 +35,8 @@ func (s instant) Write(_ context.Context, writes []model.Write) ([]model.Written
 
 // BenchmarkProcess measures the engine per event, without the store.
 func BenchmarkProcess(b *testing.B) {
-	eng, err := engine.New(engine.Options{Targets: liveTargets(projectiontest.All(b, projectiontest.Orders)), Store: instant{projectiontest.Order(0)}, Parking: newFakeParking()})
-	if err != nil {
+	eng := engine.New(engine.Options{Store: instant{projectiontest.Order(0)}, Parking: newFakeParking(), Repairer: &history{}})
+	if err := eng.Set(liveTargets(projectiontest.All(b, projectiontest.Orders))); err != nil {
 		b.Fatal(err)
 	}
 	for _, batch := range []int{1, 50} {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,12 +17,8 @@ import (
 
 // Options configure an [Engine].
 type Options struct {
-	// Targets are folded into until [Engine.Set] replaces them. Without targets, the outcome
-	// of all events is Retry until the first Set.
-	Targets []Target
-	Store   Store
-	Parking Parking
-	// Repairer may be nil: gaps then stay until the missing events arrive.
+	Store    Store
+	Parking  Parking
 	Repairer Repairer
 	// Reachable reports whether the read models' store can be reached; nil means always. If
 	// it cannot be reached, [Engine.Resume] parks nothing as unavailable, because every unit
@@ -66,16 +61,9 @@ type Engine struct {
 	targets  atomic.Pointer[snapshot]
 }
 
-// New makes an engine, and reports every problem of the options.
-func New(o Options) (*Engine, error) {
-	var problems []error
-	if o.Store == nil || o.Parking == nil {
-		problems = append(problems, errors.New("store and parking are required"))
-	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("make projection engine: %w", errors.Join(problems...))
-	}
-	e := &Engine{
+// New makes an engine. The outcome of all events is Retry until the first [Engine.Set].
+func New(o Options) *Engine {
+	return &Engine{
 		store:     o.Store,
 		parking:   o.Parking,
 		repairer:  o.Repairer,
@@ -85,12 +73,6 @@ func New(o Options) (*Engine, error) {
 		log:       o.Log,
 		swelling:  make(chan struct{}, 1),
 	}
-	if len(o.Targets) > 0 {
-		if err := e.Set(o.Targets); err != nil {
-			return nil, err
-		}
-	}
-	return e, nil
 }
 
 // Process projects events into every projection and returns a verdict for each, in the same

@@ -199,7 +199,7 @@ func TestWriteWithALostReplyCountsAsApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
-		b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *engine.Options) { o.Registerer = registry })
+		b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *benchOptions) { o.Registerer = registry })
 		b.onWrite = func(call int, w model.Write) *model.Written {
 			if call > 1 {
 				return nil
@@ -214,7 +214,7 @@ func TestWriteWithALostReplyCountsAsApplied(t *testing.T) {
 	})
 }
 
-func TestNewEngine(t *testing.T) {
+func TestContradictingTargetsAreRefused(t *testing.T) {
 	t.Parallel()
 	p := projectiontest.On(t, `{set: {a: "1"}}`)
 	q, err := projection.New(projection.Declaration{Name: "q", Collection: "c", Apply: func(s projection.State, _ *event.Event) (projection.State, error) { return s, nil }})
@@ -224,16 +224,15 @@ func TestNewEngine(t *testing.T) {
 	second := engine.Target{Projection: p, Generation: 2}
 	shadow := engine.Target{Projection: p, Generation: 2, Collection: "shadow", Building: true}
 	deferring := engine.Target{Projection: p, Generation: 2, Collection: "shadow", Defers: true}
-	for name, o := range map[string]engine.Options{
-		"twice":      {Targets: liveTargets([]*projection.Projection{p, p}), Store: newMemory(), Parking: newFakeParking()},
-		"collection": {Targets: liveTargets([]*projection.Projection{p, q}), Store: newMemory(), Parking: newFakeParking()},
-		"two live":   {Targets: []engine.Target{{Projection: p, Collection: "first"}, second}, Store: newMemory(), Parking: newFakeParking()},
-		"generation": {Targets: []engine.Target{second, shadow}, Store: newMemory(), Parking: newFakeParking()},
-		"deferring":  {Targets: []engine.Target{deferring}, Store: newMemory(), Parking: newFakeParking()},
-		"projection": {Targets: []engine.Target{{}}, Store: newMemory(), Parking: newFakeParking()},
-		"store":      {Targets: liveTargets([]*projection.Projection{p}), Parking: newFakeParking()},
+	for name, targets := range map[string][]engine.Target{
+		"twice":      liveTargets([]*projection.Projection{p, p}),
+		"collection": liveTargets([]*projection.Projection{p, q}),
+		"two live":   {{Projection: p, Collection: "first"}, second},
+		"generation": {second, shadow},
+		"deferring":  {deferring},
+		"projection": {{}},
 	} {
-		if _, err := engine.New(o); err == nil {
+		if err := engine.New(engine.Options{}).Set(targets); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

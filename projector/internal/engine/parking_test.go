@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -162,7 +161,7 @@ func (hanging) Load(ctx context.Context, _ []model.Unit) ([]model.State, error) 
 func TestAttemptIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, twoProjections, func(o *engine.Options) {
+		b := newBench(t, twoProjections, func(o *benchOptions) {
 			o.Store = hanging{newMemory()}
 		})
 		start := time.Now()

@@ -91,7 +91,7 @@ func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	from, to := u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1
 	tooMany := to-from >= repairPage || len(read.pages) >= maxDeferringReads
-	if b.repairer == nil || u.target.Defers && tooMany {
+	if u.target.Defers && tooMany {
 		u.held = true
 		return false
 	}

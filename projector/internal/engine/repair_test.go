@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
-	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
@@ -51,7 +50,7 @@ func TestRepairReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const aggregates, history, size = 24, 1000, 2 << 10
 	store := &endless{document: testkit.FromJSON(fmt.Sprintf(`{"filler":%q}`, strings.Repeat("x", size)))}
-	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *engine.Options) { o.Repairer = store })
+	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *benchOptions) { o.Repairer = store })
 	var batch []*event.Event
 	for i := range aggregates {
 		ev := projectiontest.Event(history+1, "Add", `{}`)

@@ -178,10 +178,6 @@ func (b *batch) look(ctx context.Context, u *unit) model.State {
 func (b *batch) readHistory(ctx context.Context, u *unit, s Suspended) ([]*event.Event, *projection.Error) {
 	from := u.watermark + 1
 	cause := &projection.Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: from, Reason: projection.ReasonUnavailable}
-	if b.repairer == nil {
-		cause.Err = errors.New("there is no event store to read from")
-		return nil, cause
-	}
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
 	first := &event.Event{Keys: event.Keys{AggregateID: s.AggregateID}, RawAggregateID: s.RawAggregateID}

@@ -106,7 +106,7 @@ func TestSessionKeepsTheNewestStatesWithinItsBytes(t *testing.T) {
 // Its insert is guarded by nothing but the absence of the document, so the watermark must be read.
 func TestErasedAggregateIsNotCreatedAnew(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, strings.Replace(tally, "      Deleted:\n        delete: true\n", "", 1), func(o *engine.Options) { o.Targets[0].Erased = true })
+	b := newBench(t, strings.Replace(tally, "      Deleted:\n        delete: true\n", "", 1), func(o *benchOptions) { o.targets[0].Erased = true })
 	u := tallyUnit
 	u.Deletes = false
 	b.marks[u] = model.Erased

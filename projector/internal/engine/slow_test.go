@@ -53,8 +53,8 @@ func slowEngine(t *testing.T, each time.Duration, fails int64) (*engine.Engine, 
 		t.Fatal(err)
 	}
 	store, parking := newMemory(), newFakeParking()
-	eng, err := engine.New(engine.Options{Targets: liveTargets([]*projection.Projection{p}), Store: mortalStore{store}, Parking: mortalParking{parking}})
-	if err != nil {
+	eng := engine.New(engine.Options{Store: mortalStore{store}, Parking: mortalParking{parking}, Repairer: &history{}})
+	if err := eng.Set(liveTargets([]*projection.Projection{p})); err != nil {
 		t.Fatal(err)
 	}
 	return eng, store, parking

@@ -84,7 +84,7 @@ func TestBuildingGenerationBeginsWithASnapshot(t *testing.T) {
 	for _, defers := range []bool{true, false} {
 		p := projectiontest.One(t, snapshotYAML)
 		building := engine.Target{Projection: p, Generation: 2, Collection: "counts.generation-2", Building: true, Defers: defers}
-		b := newBench(t, snapshotYAML, func(o *engine.Options) { o.Targets = []engine.Target{{Projection: p}, building} })
+		b := newBench(t, snapshotYAML, func(o *benchOptions) { o.targets = []engine.Target{{Projection: p}, building} })
 		b.history.events = events(t, "one", "10 Snap", "11 Add")
 		b.process(t, events(t, "one", "11 Add"), fresh, "done")
 		b.expect(t, "counts", "one", 11, `{"ids":[11],"n":11}`)

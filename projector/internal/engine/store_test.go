@@ -235,15 +235,24 @@ type bench struct {
 	history *history
 }
 
-func newBench(tb testing.TB, yaml string, change ...func(*engine.Options)) *bench {
+// benchOptions are the options of a bench, and the targets of its engine; nil for none yet.
+type benchOptions struct {
+	engine.Options
+	targets []engine.Target
+}
+
+func newBench(tb testing.TB, yaml string, change ...func(*benchOptions)) *bench {
 	tb.Helper()
 	b := &bench{memory: newMemory(), parking: newFakeParking(), history: &history{}}
-	o := engine.Options{Targets: liveTargets(projectiontest.All(tb, yaml)), Store: b.memory, Parking: b.parking, Repairer: b.history}
+	o := benchOptions{engine.Options{Store: b.memory, Parking: b.parking, Repairer: b.history}, liveTargets(projectiontest.All(tb, yaml))}
 	for _, c := range change {
 		c(&o)
 	}
-	var err error
-	if b.Engine, err = engine.New(o); err != nil {
+	b.Engine = engine.New(o.Options)
+	if o.targets == nil {
+		return b
+	}
+	if err := b.Set(o.targets); err != nil {
 		tb.Fatal(err)
 	}
 	return b

@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
 	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
@@ -65,7 +64,7 @@ projections:
       E:
         set: {result: "payload.text.replace('a', payload.by)"}
         inc: {count: "1"}
-`, func(o *engine.Options) { o.Store = store })
+`, func(o *benchOptions) { o.Store = store })
 			var work sync.WaitGroup
 			for i := range sessions {
 				var events []*event.Event
@@ -122,7 +121,7 @@ func TestFoldingStopsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBench(t, tally, func(o *engine.Options) { o.Targets = liveTargets([]*projection.Projection{p}) })
+	b := newBench(t, tally, func(o *benchOptions) { o.targets = liveTargets([]*projection.Projection{p}) })
 	var events []*event.Event
 	for i := range 50 {
 		ev := projectiontest.Event(1, "E", "")

@@ -34,7 +34,7 @@ func rebuild(tb testing.TB, defers bool) []engine.Target {
 
 func newRebuild(tb testing.TB, defers bool) *bench {
 	tb.Helper()
-	return newBench(tb, twoProjections, func(o *engine.Options) { o.Targets = rebuild(tb, defers) })
+	return newBench(tb, twoProjections, func(o *benchOptions) { o.targets = rebuild(tb, defers) })
 }
 
 var (
@@ -52,7 +52,7 @@ func (b *bench) expectMarks(t *testing.T, first, second int64) {
 
 func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Targets = nil })
+	b := newBench(t, twoProjections, func(o *benchOptions) { o.targets = nil })
 	evs := events(t, "one", "1 Add")
 	if results, err := b.Process(t.Context(), evs, again); err == nil || verdicts(results) != "retry" {
 		t.Errorf("%s, %v", verdicts(results), err)
@@ -228,7 +228,7 @@ func TestUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 func TestAnUntrustedProcessAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	var untrusted error
-	b := newBench(t, twoProjections, func(o *engine.Options) { o.Trusted = func() error { return untrusted } })
+	b := newBench(t, twoProjections, func(o *benchOptions) { o.Trusted = func() error { return untrusted } })
 	b.process(t, events(t, "one", "1 Add"), fresh, "done")
 	untrusted = errTrouble
 	evs := events(t, "one", "2 Add", "3 Bad", "4 Add")

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -42,7 +41,7 @@ func (s slowCollection) Write(ctx context.Context, writes []model.Write) ([]mode
 // waits for its read models.
 func TestSlowProjectionDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, twoProjections, func(o *engine.Options) {
+	b := newBench(t, twoProjections, func(o *benchOptions) {
 		if m, ok := o.Store.(*memory); ok {
 			o.Store = slowCollection{m, make(chan struct{})}
 		}

@@ -128,7 +128,8 @@ func newWorldOf(t *testing.T, yaml string, events ...stored) *world {
 	} else if w.projection, err = projection.New(projection.Declaration{Name: "orders", Collection: "orders", AggregateType: "Order", Apply: w.apply}); err != nil {
 		t.Fatal(err)
 	}
-	if w.engine, err = engine.New(engine.Options{Targets: w.targets(), Store: w, Parking: w, Repairer: w.reader, Reachable: w.reachable}); err != nil {
+	w.engine = engine.New(engine.Options{Store: w, Parking: w, Repairer: w.reader, Reachable: w.reachable})
+	if err := w.engine.Set(w.targets()); err != nil {
 		t.Fatal(err)
 	}
 	return w
