@@ -58,7 +58,7 @@ func newParts(tb testing.TB, generation int64) *parts {
 	p.reader = eventstore.NewReader(p.events, event.DefaultFields(), zerolog.Nop())
 	p.projection = projectiontest.One(tb, ordersYAML)
 	p.Loader = readmodel.NewLoader(database, readmodel.LoaderOptions{})
-	p.Writer = readmodel.NewWriter(database, readmodel.WriterOptions{Parallel: 4})
+	p.Writer = readmodel.NewWriter(database, readmodel.WriterOptions{})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{p.Loader.Run, p.Writer.Run} {

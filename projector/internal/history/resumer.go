@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -40,17 +39,8 @@ type ResumerOptions struct {
 	Claims Claims
 	// Engine replays the events of the aggregates.
 	Engine engine.Pager
-	// Workers is the number of aggregates that this process resumes at the same time;
-	// default 4.
-	Workers int
 	// Soon is signalled when this process has parked an aggregate; nil for never.
 	Soon <-chan struct{}
-	// Poll is the average time between two searches for a due marker while none is due;
-	// default 2 s. After a marker was found or parked, the searches begin again at 200 ms.
-	Poll time.Duration
-	// Lease is how long a claim lasts without an extension; default 1 m. It must be
-	// longer than replaying a page of events takes.
-	Lease time.Duration
 	// Registerer receives the metrics; nil for none.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -76,16 +66,24 @@ const (
 // 1 is not waited for any more. It takes about a minute.
 const finalAttempts = 8
 
-// firstPoll is the time between two searches after an aggregate was found or parked: its next
-// attempt can be due that soon.
-const firstPoll = 200 * time.Millisecond
+const (
+	// resumeWorkers is the number of aggregates that a process resumes at the same time.
+	resumeWorkers = 4
+	// resumePoll is the average time between two searches for a due marker while none is due.
+	resumePoll = 2 * time.Second
+	// firstPoll is the time between two searches after an aggregate was found or parked: its
+	// next attempt can be due that soon.
+	firstPoll = 200 * time.Millisecond
+	// claimLease is how long a claim lasts without an extension. It must be longer than
+	// replaying a page of events takes.
+	claimLease = time.Minute
+)
 
 // returnTimeout bounds the return of a claim when the process stops.
 const returnTimeout = time.Second
 
 // NewResumer makes a resumer.
 func NewResumer(o ResumerOptions) *Resumer {
-	o.Workers, o.Poll, o.Lease = cmp.Or(o.Workers, 4), cmp.Or(o.Poll, 2*time.Second), cmp.Or(o.Lease, time.Minute)
 	return &Resumer{options: o, results: obs.CounterVec(o.Registerer, "penstock_projector_resumptions_total",
 		"Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is retried later), parked (its next event can never be applied), lost (another process has the claim, or the parked list did not answer).",
 		"result", resultResumed, resultStuck, resultParked, resultLost)}
@@ -95,21 +93,21 @@ func NewResumer(o ResumerOptions) *Resumer {
 func (r *Resumer) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	free := make(chan struct{}, r.options.Workers)
-	poll := r.options.Poll
+	free := make(chan struct{}, resumeWorkers)
+	poll := resumePoll
 	for {
 		select {
 		case free <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		marker, ok, err := r.options.Claims.Claim(ctx, r.options.Lease)
+		marker, ok, err := r.options.Claims.Claim(ctx, claimLease)
 		if err == nil && ok {
 			workers.Go(func() {
 				defer func() { <-free }()
 				r.results.WithLabelValues(r.resume(ctx, marker)).Inc()
 			})
-			poll = min(firstPoll, r.options.Poll)
+			poll = firstPoll
 			continue
 		}
 		<-free
@@ -125,12 +123,12 @@ func (r *Resumer) Run(ctx context.Context) error {
 func (r *Resumer) pause(ctx context.Context, poll time.Duration) time.Duration {
 	select {
 	case <-time.After(poll/2 + rand.N(poll)):
-		return min(2*poll, r.options.Poll)
+		return min(2*poll, resumePoll)
 	case <-r.options.Soon:
 	case <-ctx.Done():
 		return poll
 	}
-	poll = min(firstPoll, r.options.Poll)
+	poll = firstPoll
 	select {
 	case <-time.After(poll):
 	case <-ctx.Done():
@@ -167,9 +165,9 @@ func (r *Resumer) replay(ctx context.Context, m model.Claimed, log *zerolog.Logg
 	}, func(watermark int64) (_ int64, err error) {
 		attempts = 0
 		if watermark < head {
-			head, err = r.options.Claims.Extend(ctx, m, r.options.Lease)
+			head, err = r.options.Claims.Extend(ctx, m, claimLease)
 		} else {
-			head, err = r.options.Claims.Finish(ctx, m, watermark, r.options.Lease)
+			head, err = r.options.Claims.Finish(ctx, m, watermark, claimLease)
 		}
 		return head, err
 	})
@@ -183,7 +181,7 @@ func (r *Resumer) replay(ctx context.Context, m model.Claimed, log *zerolog.Logg
 		return resultParked, nil
 	case resumed.Interrupted:
 		// The marker keeps why the aggregate is parked.
-		if err := r.options.Claims.Return(ctx, m, r.options.Poll); err != nil {
+		if err := r.options.Claims.Return(ctx, m, resumePoll); err != nil {
 			return resultLost, err
 		}
 		return resultStuck, nil

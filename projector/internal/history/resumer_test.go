@@ -109,7 +109,7 @@ func (f *fake) Resume(ctx context.Context, s engine.Suspended) (engine.Resumed, 
 func (f *fake) start(t *testing.T, d time.Duration) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	r := history.NewResumer(history.ResumerOptions{Claims: f, Engine: f, Workers: 2, Registerer: registry})
+	r := history.NewResumer(history.ResumerOptions{Claims: f, Engine: f, Registerer: registry})
 	stop := testkit.Start(t, r.Run)
 	<-time.After(d)
 	stop()
@@ -205,14 +205,14 @@ func TestWorkersAreBoundedAndReturnTheirClaims(t *testing.T) {
 			return engine.Resumed{}, context.Cause(ctx)
 		}
 		f.start(t, time.Minute)
-		if f.max != 2 || len(f.due) != 7 || !slices.Equal(f.calls, []string{"return after 0s", "return after 0s"}) {
+		if f.max != 4 || len(f.due) != 5 || !slices.Equal(f.calls, slices.Repeat([]string{"return after 0s"}, 4)) {
 			t.Errorf("%d at a time, %d left, calls %v", f.max, len(f.due), f.calls)
 		}
 	})
 }
 
 // TestResumerSurvivesErrorsOfTheParkedList checks that while the parked list fails, it is
-// asked at the interval Poll and not more often.
+// asked every two seconds and not more often.
 func TestResumerSurvivesErrorsOfTheParkedList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

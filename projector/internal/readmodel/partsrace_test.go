@@ -19,8 +19,8 @@ import (
 func TestGroupsOfOneProcessDoNotConflict(t *testing.T) {
 	t.Parallel()
 	db := &faulty{database: newDatabase(t)}
-	w := newWriter(db, WriterOptions{Parallel: 8})
-	w.groups.maxItems = 1
+	w := newWriter(db, WriterOptions{})
+	w.groups.maxItems, w.groups.maxBusy = 1, 8
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = w.Run(ctx) })

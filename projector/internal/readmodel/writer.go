@@ -32,8 +32,6 @@ type WriterOptions struct {
 	// Window is how long an operation waits for others of its group; a single caller does
 	// not wait. Default 2 ms.
 	Window time.Duration
-	// Parallel bounds the running group commits of one collection; default 2.
-	Parallel int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -59,6 +57,9 @@ type Writer struct {
 	took *health.Recent
 }
 
+// groupsPerCollection bounds the running group commits of one collection.
+const groupsPerCollection = 2
+
 // SlowWrite is the time above which a group commit is slow.
 const SlowWrite = time.Second
 
@@ -81,7 +82,7 @@ func newWriter(db database, o WriterOptions) *Writer {
 		window:   cmp.Or(o.Window, 2*time.Millisecond),
 		maxItems: 1000,
 		maxBytes: 8 << 20, // A single larger operation goes alone.
-		maxBusy:  cmp.Or(o.Parallel, 2),
+		maxBusy:  groupsPerCollection,
 	}
 	w.groups.init()
 	return w
