@@ -49,7 +49,7 @@ const refusalsOut = 3
 
 // New makes an acceptor and registers its metrics. It does not connect.
 func New(o Options) *Acceptor {
-	o = o.withDefaults()
+	o.Connections = min(o.Connections, o.Slots)
 	m := newMetrics(o.Registerer, o.Behind)
 	m.slots.Set(float64(o.Slots))
 	return &Acceptor{
@@ -107,10 +107,7 @@ func (a *Acceptor) drainAll(ctx context.Context) (drained bool) {
 
 // slot accepts and drains one session after the other.
 func (a *Acceptor) slot(stop, hard context.Context, index int) {
-	var heartbeat Heartbeat = noHeartbeat{}
-	if a.options.Heartbeat != nil {
-		heartbeat = a.options.Heartbeat(index)
-	}
+	heartbeat := a.options.Heartbeat(index)
 	defer heartbeat.Idle()
 	for {
 		t, err := a.accepts.enter(stop)
@@ -223,16 +220,10 @@ func (a *Acceptor) Waiting() int { return int(a.metrics.waiting.Load()) }
 
 func (a *Acceptor) tellConnected() {
 	a.failing.Store(nil)
-	if !a.reached.Swap(true) && a.options.Connected != nil {
+	if !a.reached.Swap(true) {
 		a.options.Connected()
 	}
 }
-
-// noHeartbeat discards heartbeats.
-type noHeartbeat struct{}
-
-func (noHeartbeat) Beat() {}
-func (noHeartbeat) Idle() {}
 
 // Waited says how long the messages that were received in the last minute had waited in the
 // subscription. The age of a message is the difference of the clocks of broker and process.

@@ -26,12 +26,24 @@ type setup struct {
 	reg      *prometheus.Registry
 }
 
+// optionsFor are options like those of a projector.
+func optionsFor(broker *fakeBroker, h drain.Handler) drain.Options {
+	return drain.Options{
+		Dial: broker.Dial, Handler: h, Reader: testkit.EventReader(), Slots: 128, Connections: 4, BatchSize: 256, BufferBytes: 64 << 20,
+		SessionIdle: 10 * time.Millisecond, SessionHold: time.Minute, SessionTenure: 2 * time.Minute, Behind: time.Minute, DrainTimeout: 20 * time.Second,
+		Misread:   func(context.Context, error) bool { return false },
+		Heartbeat: func(int) drain.Heartbeat { return new(heartbeat) },
+		Connected: func() {},
+	}
+}
+
 // start runs an acceptor until the bubble's test ends. change may change the
 // options.
 func start(t *testing.T, broker *fakeBroker, m *readModels, change func(*drain.Options)) *setup {
 	t.Helper()
 	s := &setup{broker: broker, model: m, done: make(chan error, 1), reg: prometheus.NewRegistry()}
-	o := drain.Options{Dial: broker.Dial, Handler: m, Reader: testkit.EventReader(), Slots: 4, Connections: 2, Registerer: s.reg}
+	o := optionsFor(broker, m)
+	o.Slots, o.Connections, o.Registerer = 4, 2, s.reg
 	if change != nil {
 		change(&o)
 	}

@@ -71,7 +71,7 @@ func BenchmarkRareLargeMessages(b *testing.B) {
 // drainAll drains a broker until every message is settled.
 func drainAll(b *testing.B, broker *fakeBroker) {
 	b.Helper()
-	a := drain.New(drain.Options{Dial: broker.Dial, Handler: newReadModels(benchLatency), Reader: testkit.EventReader()})
+	a := drain.New(optionsFor(broker, newReadModels(benchLatency)))
 	stop := testkit.Start(b, a.Run)
 	for broker.unsettled() > 0 {
 		pause(b.Context(), time.Millisecond)

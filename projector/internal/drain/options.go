@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -11,23 +10,22 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Options configure an [Acceptor]. Zero values get their defaults.
+// Options configure an [Acceptor]. All are required, except Registerer and Logger.
 type Options struct {
-	// Dial makes a connection. Required.
+	// Dial makes a connection.
 	Dial func() (Connection, error)
-	// Handler applies the events. Required.
+	// Handler applies the events.
 	Handler Handler
-	// Reader reads the events in messages. Required.
+	// Reader reads the events in messages.
 	Reader *event.Reader
-	// Slots is how many sessions are drained concurrently; 128 by default.
+	// Slots is how many sessions are drained concurrently.
 	Slots int
-	// Connections is the number of AMQP connections that the slots share; 4 by default. The
-	// SDK needs more: on a connection it accepts one session after the other, in about ten
-	// round trips each.
+	// Connections is the number of AMQP connections that the slots share, one for each at
+	// most. The SDK needs many: on a connection it accepts one session after the other, in
+	// about ten round trips each.
 	Connections int
 	// BatchSize bounds the events of one Handle call, and with it the credit given
-	// to the broker: a session holds up to six times as many; 256 by default, at most
-	// 2048.
+	// to the broker: a session holds up to six times as many.
 	BatchSize int
 	// BufferBytes bounds the messages that all sessions together hold before they are
 	// handled. Each slot has an equal share. Messages in memory count with their size.
@@ -37,33 +35,32 @@ type Options struct {
 	//
 	// Credit cannot be withdrawn. At worst every session has requested BatchSize messages
 	// because they were small, and receives as many of the largest size. It requests no
-	// more until those are handled. 64 MiB by default.
+	// more until those are handled.
 	BufferBytes int
 	// SessionIdle is how long a session may be without a message before its slot changes to
-	// another session, if one waits; 10 ms by default, and at least three round trips. If
-	// no session waits, the slot keeps the session for up to SessionHold.
+	// another session, if one waits, and at least three round trips. If no session waits,
+	// the slot keeps the session for up to SessionHold.
 	SessionIdle time.Duration
-	// SessionHold is how long an idle session is kept at most; 1 min by default.
+	// SessionHold is how long an idle session is kept at most.
 	SessionHold time.Duration
-	// SessionTenure is how long a busy session is kept at most; 2 min by default. It gives
-	// a turn to sessions that wait, and to pods that have just started.
+	// SessionTenure is how long a busy session is kept at most. It gives a turn to sessions
+	// that wait, and to pods that have just started.
 	SessionTenure time.Duration
 	// Behind is how long a message may wait in the subscription before [Acceptor.Waited] counts
-	// it as above the limit; 1 min by default.
+	// it as above the limit.
 	Behind time.Duration
-	// DrainTimeout bounds how long Run continues after its context has ended; 20 s by
-	// default.
+	// DrainTimeout bounds how long Run continues after its context has ended.
 	DrainTimeout time.Duration
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
 	// Misread reports that a message breaks the contract only because a setting is wrong. Then it
-	// stays in the subscription, and its session ends. Nil for none.
+	// stays in the subscription, and its session ends.
 	Misread func(ctx context.Context, invalid error) bool
-	// Heartbeat returns the heartbeat of a slot for the liveness probe; nil for none.
+	// Heartbeat returns the heartbeat of a slot for the liveness probe.
 	Heartbeat func(slot int) Heartbeat
-	// Connected is called at the first sign of a working broker; nil for none.
+	// Connected is called at the first sign of a working broker.
 	Connected func()
 }
 
@@ -109,16 +106,3 @@ const (
 
 // share is the part of BufferBytes that a session has.
 func (o *Options) share() int { return max(o.BufferBytes/o.Slots, 1) }
-
-func (o Options) withDefaults() Options {
-	o.Slots = cmp.Or(o.Slots, 128)
-	o.Connections = min(cmp.Or(o.Connections, 4), o.Slots)
-	o.BatchSize = cmp.Or(o.BatchSize, 256)
-	o.BufferBytes = cmp.Or(o.BufferBytes, 64<<20)
-	o.SessionIdle = cmp.Or(o.SessionIdle, 10*time.Millisecond)
-	o.SessionHold = cmp.Or(o.SessionHold, time.Minute)
-	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
-	o.Behind = cmp.Or(o.Behind, time.Minute)
-	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
-	return o
-}

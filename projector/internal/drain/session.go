@@ -219,7 +219,7 @@ func (s *session) room() load {
 
 // deadLetter dead-letters a message that is not an event.
 func (s *session) deadLetter(work context.Context, d *Delivery) {
-	if s.options.Misread != nil && s.options.Misread(work, d.invalid) {
+	if s.options.Misread(work, d.invalid) {
 		s.settler.lost(d.invalid)
 		return
 	}
