@@ -105,14 +105,18 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, since tim
 	places := make([]int, 0, len(batch))
 	var unredeemed []*unread
 	var stuck *unread
-	reading, stopReading := mongox.Timeout(ctx, redeemTimeout)
-	defer stopReading()
+	reading := ctx
 	var read redeemed
-	defer func() {
-		if read.held {
-			h.claims.Release(1)
-		}
-	}()
+	if slices.ContainsFunc(batch, func(d *drain.Delivery) bool { return d.ClaimCheck }) {
+		var cancel context.CancelFunc
+		reading, cancel = mongox.Timeout(ctx, redeemTimeout)
+		defer func() {
+			cancel()
+			if read.held {
+				h.claims.Release(1)
+			}
+		}()
+	}
 	full := ""
 	for i, d := range batch {
 		ev := &d.Event
