@@ -210,8 +210,9 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 			return kind.reconciled || kind.later
 		})
 	}
+	// Only reconciliation finds the last event of an aggregate that the broker has set aside.
+	p.Deliveries = 1000
 	if p.Reconcile {
-		// Only reconciliation finds the last event of an aggregate that the broker has set aside.
 		p.Deliveries = pick[uint32](rand.New(rand.NewPCG(seed, 0x64656c6976657279)), 0, 0, 2, 3)
 	}
 	if r := rand.New(rand.NewPCG(seed, 0x6272696566)); !p.Reconcile && r.IntN(2) == 0 {
