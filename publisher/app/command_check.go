@@ -95,7 +95,7 @@ func (k check) stream(ctx context.Context, history *eventstore.Reader) {
 	now, err := history.OperationTime(ctx)
 	if err == nil {
 		var stream watch.ChangeStream
-		if stream, err = watch.NewCollection(k.stores.events).Open(ctx, watch.Position{Time: checkpoint.After(now)}, watch.Whole); err == nil {
+		if stream, err = watch.NewCollection(k.stores.events).Open(ctx, watch.Position{Time: checkpoint.After(now)}); err == nil {
 			err = stream.Close(ctx)
 		}
 	}

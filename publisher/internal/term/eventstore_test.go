@@ -144,10 +144,6 @@ func (s *eventStore) identify(ctx context.Context) (mongox.CollectionID, error) 
 	return mongox.CollectionID{Exists: true, UUID: fmt.Sprintf("uuid%d", s.generation)}, nil
 }
 
-func (s *eventStore) Fetch(context.Context, bson.Raw, bson.Timestamp) (bson.Raw, error) {
-	return nil, nil
-}
-
 func (s *eventStore) Ping(context.Context) error { return nil }
 
 func (s *eventStore) openStream(from watch.Position) (watch.ChangeStream, error) {
@@ -238,7 +234,7 @@ type (
 	streamSource  struct{ *eventStore }
 )
 
-func (s streamSource) Open(_ context.Context, from watch.Position, _ watch.Shape) (watch.ChangeStream, error) {
+func (s streamSource) Open(_ context.Context, from watch.Position) (watch.ChangeStream, error) {
 	return s.openStream(from)
 }
 

@@ -61,10 +61,6 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
 		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time, CollectionUUID: p.collectionUUID}
-		if insert.Document == nil {
-			p.gone(insert.DocumentKey)
-			continue
-		}
 		ev, err := p.reader.Read(insert.Document)
 		if err := p.take(ctx, ev, err); err != nil {
 			return err
@@ -123,10 +119,6 @@ func before(ev *event.Event, since bson.Timestamp) bool {
 func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*event.Event) bool) (left bson.Timestamp, err error) {
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
-		if insert.Document == nil {
-			p.gone(insert.DocumentKey)
-			continue
-		}
 		ev, err := p.reader.Read(insert.Document)
 		if err == nil && !covered(&ev) {
 			left = insert.Time
@@ -151,7 +143,8 @@ func (p *pump) mark(at checkpoint.Position) {
 func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error {
 	handle := p.watermark.Add(p.at)
 	if unreadable != nil {
-		p.setAside(handle, entryOf(&ev, unreadable, p.at.Token))
+		p.unreadable = append(p.unreadable, entryOf(&ev, unreadable, p.at.Token))
+		p.handles = append(p.handles, handle)
 		return nil
 	}
 	if ev.UnreadableTimestamp() != "" {
@@ -165,21 +158,6 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 		p.reader.Only(kind)
 	}
 	return p.submit(ctx, publish.Item{Event: ev, Ticket: handle})
-}
-
-// gone keeps a record for the quarantine: the event at p.at was too large to be read.
-func (p *pump) gone(documentKey bson.Raw) {
-	p.setAside(p.watermark.Add(p.at), quarantine.Entry{
-		DocumentID: documentKey.Lookup("_id"),
-		Reason:     event.ReasonTooLarge,
-		Detail:     "the change exceeded 16 MiB, and the event is no longer in the store",
-		Token:      p.at.Token,
-	})
-}
-
-func (p *pump) setAside(handle checkpoint.Handle, entry quarantine.Entry) {
-	p.unreadable = append(p.unreadable, entry)
-	p.handles = append(p.handles, handle)
 }
 
 // settle stores the unreadable events of the batch in the quarantine, and acknowledges them.

@@ -25,8 +25,8 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		options := watch.Options{Silence: 30 * time.Second, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
 		testkit.Pass(5 * time.Minute)
-		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
-			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
+		if beat.ago() > 2*time.Second || store.opened() != 1 {
+			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), store.opened())
 		}
 		if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag > 1.5 {
 			t.Errorf("an idle stream lags %v s", lag)
@@ -38,7 +38,7 @@ func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 		if after := beat.last().Sub(froze); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
-		if n := len(store.opened()); n < 9 || n > 11 {
+		if n := store.opened(); n < 9 || n > 11 {
 			t.Errorf("opened %d times, want once for each 30 s", n)
 		}
 		if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 270 {
@@ -75,8 +75,8 @@ func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 		if read := testkit.Metric(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
 			t.Errorf("read %v events ahead, want what 64 KiB hold", read)
 		}
-		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
-			t.Errorf("last beat %v ago, opened %d times: waiting for the handler is no silence", beat.ago(), len(store.opened()))
+		if beat.ago() > 2*time.Second || store.opened() != 1 {
+			t.Errorf("last beat %v ago, opened %d times: waiting for the handler is no silence", beat.ago(), store.opened())
 		}
 		close(r.block)
 		synctest.Wait()

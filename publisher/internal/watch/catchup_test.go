@@ -31,7 +31,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 			t.Errorf("no beat for %v although the server answers pings", longest)
 		}
 		// The requests begin at once, after 4 min, and after 8 min more.
-		if n := len(store.opened()); n != 3 {
+		if n := store.opened(); n != 3 {
 			t.Errorf("opened %d times in 20 min, want 3", n)
 		}
 		store.with(func() { store.hang = false })
@@ -57,7 +57,7 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 		if after := beat.last().Sub(began); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
-		if n := len(store.opened()); n < 8 || n > 11 {
+		if n := store.opened(); n < 8 || n > 11 {
 			t.Errorf("opened %d times in 5 min, want once for each 30 s", n)
 		}
 		store.with(func() { store.hang, store.deaf = false, false })
@@ -81,7 +81,7 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 		options := watch.Options{CatchUp: 30 * time.Minute, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
 		testkit.Pass(29 * time.Minute)
-		if n := len(store.opened()); n != 1 || beat.pause() > 2*time.Second {
+		if n := store.opened(); n != 1 || beat.pause() > 2*time.Second {
 			t.Errorf("opened %d times, no beat for %v; want once, and to stay alive", n, beat.pause())
 		}
 		if lag := testkit.Metric(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 3500 || lag > 3700 {
@@ -91,7 +91,7 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 			t.Error("caught up an hour behind")
 		}
 		testkit.Pass(5 * time.Minute)
-		if n := len(store.opened()); n != 2 {
+		if n := store.opened(); n != 2 {
 			t.Errorf("opened %d times in 34 min, want a second time", n)
 		}
 		run.end(t)

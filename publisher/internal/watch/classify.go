@@ -29,7 +29,6 @@ var (
 var (
 	errCursorClosed = errors.New("server has closed the stream's cursor")
 	errSilent       = errors.New("stream is silent")
-	errReshape      = errors.New("stream continues whole")
 )
 
 // Class is the kind of an error of a change stream or a scan.
@@ -41,8 +40,6 @@ const (
 	Reopen Class = iota
 	// HistoryLost: the stream cannot continue from the position ([ErrHistoryLost]).
 	HistoryLost
-	// EventTooLarge: the next change exceeds 16 MiB; read only its key.
-	EventTooLarge
 	// Refused: a retry does not help ([ErrRefused]).
 	Refused
 )
@@ -75,7 +72,6 @@ func (v verdict) in(phase Phase) Class {
 var (
 	lost     = verdict{opening: HistoryLost, following: HistoryLost}
 	badToken = verdict{opening: HistoryLost, following: Reopen}
-	tooLarge = verdict{opening: EventTooLarge, following: EventTooLarge}
 )
 
 func refused(remedy string) verdict {
@@ -96,11 +92,10 @@ var verdicts = map[int32]verdict{
 	280:   lost,     // ChangeStreamFatalError
 	286:   lost,     // ChangeStreamHistoryLost
 	464:   lost,     // final, as 280 is
+	10334: lost,     // BSONObjectTooLarge: the scan begins a stream after that change
 	260:   badToken, // InvalidResumeToken
 	40647: badToken, // no resume token at all
 	50811: badToken, // malformed resume token
-
-	10334: tooLarge, // BSONObjectTooLarge
 
 	mongox.CodeUnauthorized:         refused(remedyRights),
 	mongox.CodeAuthenticationFailed: refused(mongox.RemedyCredentials),

@@ -30,7 +30,7 @@ func TestClassify(t *testing.T) {
 		"no token":                            {code(40647), watch.HistoryLost, watch.Reopen},
 		"token is no hexadecimal":             {mongo.CommandError{Code: 9, Message: "resume token string was not a valid hex string"}, watch.HistoryLost, watch.Reopen},
 		"pipeline is not understood":          {mongo.CommandError{Code: 9, Message: "unknown stage"}, watch.Refused, watch.Refused},
-		"event over 16 MiB":                   {code(10334), watch.EventTooLarge, watch.EventTooLarge},
+		"event over 16 MiB":                   {code(10334), watch.HistoryLost, watch.HistoryLost},
 		"cursor not found":                    {code(43), watch.Reopen, watch.Reopen},
 		"interrupted at shutdown":             {code(11600), watch.Reopen, watch.Reopen},
 		"shutdown in progress":                {code(91), watch.Reopen, watch.Reopen},

@@ -5,7 +5,7 @@
 //
 //	Source ──▶ ChangeStream ──▶ reader ──▶ prefetch queue ──▶ handler
 //	 opens       one cursor      parses,      bounded in        submits to the
-//	 and looks up                counts       bytes             dispatcher
+//	                             counts       bytes             dispatcher
 //
 // The reader is a goroutine that reads ahead of the handler, so that waiting for the
 // network overlaps with publishing. If the handler is slower, the queue fills and the

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
@@ -28,22 +26,19 @@ type fakeStore struct {
 	noops   int
 	frozen  bool // post-batch tokens do not change
 	opens   []watch.Position
-	shapes  []watch.Shape
 	refuse  []error       // errors of the next opens
 	faults  map[int]error // error when the change at that index would be read, once
-	tooBig  map[int]bool  // changes that only KeysOnly can carry
 	hang    bool          // the next requests are never answered
 	deaf    bool          // pings are not answered either
 	delay   time.Duration // time of each answer that has changes
 	behind  time.Duration // how far replies are behind the newest operation, if not 0
 	closed  int
-	fetches int
 	perNext int
 }
 
 // newFakeStore makes a store with some inserts.
 func newFakeStore(inserts int) *fakeStore {
-	s := &fakeStore{grown: make(chan struct{}), faults: map[int]error{}, tooBig: map[int]bool{}, perNext: 3}
+	s := &fakeStore{grown: make(chan struct{}), faults: map[int]error{}, perNext: 3}
 	for range inserts {
 		s.insert()
 	}
@@ -74,18 +69,11 @@ func (s *fakeStore) append(operation string, fields bson.M) {
 	s.grown = make(chan struct{})
 }
 
-// opened returns the kind of each stream that was opened.
-func (s *fakeStore) opened() []watch.Shape {
+// opened returns how many streams were opened.
+func (s *fakeStore) opened() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.shapes)
-}
-
-// fetched returns how many documents were read by their keys.
-func (s *fakeStore) fetched() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.fetches
+	return len(s.opens)
 }
 
 // with changes the store under its lock.
@@ -102,11 +90,10 @@ func (s *fakeStore) insert() {
 	s.append("insert", bson.M{"fullDocument": bson.M{"_id": n, "aggregateId": "a", "eventId": n + 1}})
 }
 
-func (s *fakeStore) Open(ctx context.Context, from watch.Position, shape watch.Shape) (watch.ChangeStream, error) {
+func (s *fakeStore) Open(ctx context.Context, from watch.Position) (watch.ChangeStream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opens = append(s.opens, from)
-	s.shapes = append(s.shapes, shape)
 	if len(s.refuse) > 0 {
 		err := s.refuse[0]
 		s.refuse = s.refuse[1:]
@@ -133,7 +120,7 @@ func (s *fakeStore) Open(ctx context.Context, from watch.Position, shape watch.S
 	case !from.Time.IsZero():
 		at = max(0, int(from.Time.T)-int(epoch.Unix()))
 	}
-	return &fakeStream{store: s, at: at, shape: shape}, nil
+	return &fakeStream{store: s, at: at}, nil
 }
 
 func (s *fakeStore) indexOf(t bson.Raw) int {
@@ -142,21 +129,6 @@ func (s *fakeStore) indexOf(t bson.Raw) int {
 		panic(err)
 	}
 	return int(n)
-}
-
-func (s *fakeStore) Fetch(_ context.Context, key bson.Raw, inserted bson.Timestamp) (bson.Raw, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fetches++
-	n := int(key.Lookup("_id").Int32())
-	if want := s.log[n]["clusterTime"]; inserted != want {
-		return nil, fmt.Errorf("fetched as of %v, want %v", inserted, want)
-	}
-	document, ok := s.log[n]["fullDocument"]
-	if !ok {
-		return nil, nil
-	}
-	return bson.Marshal(document)
 }
 
 // Ping answers as the server of the store does.
@@ -175,7 +147,6 @@ func (s *fakeStore) Ping(ctx context.Context) error {
 type fakeStream struct {
 	store *fakeStore
 	at    int
-	shape watch.Shape
 	ended bool
 }
 
@@ -210,15 +181,7 @@ func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
 			delete(s.faults, f.at)
 			return watch.Chunk{}, err
 		}
-		if s.tooBig[f.at] && f.shape == watch.Whole {
-			return watch.Chunk{}, mongo.CommandError{Code: 10334, Name: "BSONObjectTooLarge"}
-		}
-		change := bson.M{}
-		for k, v := range s.log[f.at] {
-			if k != "fullDocument" || f.shape == watch.Whole {
-				change[k] = v
-			}
-		}
+		change := s.log[f.at]
 		chunk.Changes = append(chunk.Changes, testkit.Raw(change))
 		f.at++
 		if change["operationType"] == "invalidate" {
@@ -267,10 +230,6 @@ func (r *recorder) handle(ctx context.Context, batch watch.Batch) error {
 	defer r.mu.Unlock()
 	r.batches = append(r.batches, batch)
 	for _, insert := range batch.Inserts {
-		if insert.Document == nil {
-			r.ids = append(r.ids, -1)
-			continue
-		}
 		r.ids = append(r.ids, insert.Document.Lookup("eventId").AsInt64())
 	}
 	return r.err

@@ -12,9 +12,8 @@ import (
 
 // Why a stream was reopened, as the label of a metric.
 const (
-	causeError    = "error"
-	causeSilent   = "silent"
-	causeTooLarge = "event_too_large"
+	causeError  = "error"
+	causeSilent = "silent"
 )
 
 // Metrics are the stream's metrics. All terms of a process share one set.
@@ -38,8 +37,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			"Changes of stored events and of their collection, which should be immutable, by operation: update, replace, delete, drop, rename, dropDatabase, invalidate or other. They are not published.",
 			"operation", append(slices.Clone(operations[1:]), opOther)...),
 		reopened: obs.CounterVec(registerer, "penstock_publisher_stream_reopened_total",
-			"Times that the change stream was reopened, by cause: error, silent (no progress within PENSTOCK_STREAM_SILENCE) or event_too_large (a change exceeded 16 MiB).",
-			"cause", causeError, causeSilent, causeTooLarge),
+			"Times that the change stream was reopened, by cause: error or silent (no progress within PENSTOCK_STREAM_SILENCE).",
+			"cause", causeError, causeSilent),
 		caughtUp: obs.Gauge(registerer, "penstock_publisher_stream_caught_up",
 			"1 while the change stream is close to the end of the oplog; 0 while it catches up and on a process that does not lead."),
 		shardWait: obs.Gauge(registerer, "penstock_publisher_stream_shard_wait_seconds",

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
+
+// overheadBytes is the size in memory of a change's token and key, and of the slices that
+// refer to them.
+const overheadBytes = 256
 
 // reader is the state of the reading goroutine.
 type reader struct {
@@ -20,9 +22,6 @@ type reader struct {
 	backoff  poll.Backoff
 
 	position Position
-	shape    Shape
-	// keysLeft is how many more changes are read with KeysOnly.
-	keysLeft int
 	// ended says that the collection has ended, and that the invalidate comes next. The
 	// position does not move meanwhile.
 	ended bool
@@ -49,8 +48,6 @@ func (r *reader) run(ctx context.Context) error {
 func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	log, counted := r.options.Logger, r.options.Metrics.reopened
 	switch {
-	case errors.Is(cause, errReshape):
-		return 0, nil
 	case errors.Is(cause, ErrRefused):
 		return 0, cause
 	case errors.Is(cause, ErrInvalidated):
@@ -62,24 +59,16 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 		return 0, nil
 	}
 	class, remedy := Classify(cause, phase)
-	switch {
-	case class == HistoryLost:
+	switch class {
+	case HistoryLost:
 		return 0, fmt.Errorf("%w: %w", ErrHistoryLost, cause)
-	case class == Refused:
+	case Refused:
 		return 0, fmt.Errorf("%w: %w; %s", ErrRefused, cause, remedy)
-	case class == EventTooLarge && r.shape == KeysOnly:
-		return 0, fmt.Errorf("%w: even without its document, a change exceeds 16 MiB: %w", ErrRefused, cause)
 	}
 	wait := r.backoff.Next()
-	if class == EventTooLarge {
-		r.shape, r.keysLeft = KeysOnly, 2*keysBatchSize
-		counted.WithLabelValues(causeTooLarge).Inc()
-		log.Warn().Err(cause).Msg("a change exceeds 16 MiB; reading the next documents from the event store instead")
-	} else {
-		counted.WithLabelValues(causeError).Inc()
-		log.Warn().Err(cause).Stringer("wait", wait.Round(time.Millisecond)).
-			Msg("change stream interrupted; reopening it where it stopped")
-	}
+	counted.WithLabelValues(causeError).Inc()
+	log.Warn().Err(cause).Stringer("wait", wait.Round(time.Millisecond)).
+		Msg("change stream interrupted; reopening it where it stopped")
 	return wait, nil
 }
 
@@ -89,7 +78,7 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 	r.ended = false
 	var stream ChangeStream
 	err := r.ask(ctx, func(ctx context.Context) (err error) {
-		stream, err = r.source.Open(ctx, r.position, r.shape)
+		stream, err = r.source.Open(ctx, r.position)
 		return err
 	})
 	if err != nil {
@@ -143,21 +132,17 @@ func (r *reader) idle(chunk Chunk, moved, fresh bool, now time.Time) error {
 		// If the handler is behind, a later position replaces this one.
 		r.queue.Offer(Batch{Token: chunk.Token})
 	}
-	switch {
-	case r.shape == KeysOnly:
-		r.shape = Whole
-		return errReshape
-	case !moved && r.progress.silent(now):
+	if !moved && r.progress.silent(now) {
 		return errSilent
 	}
 	return nil
 }
 
-// take queues the inserts of a chunk and counts its other changes. Documents that are read
-// one by one are queued in parts: the next one is read when the queue has room for those
-// before.
+// take queues the inserts of a chunk and counts its other changes.
 func (r *reader) take(ctx context.Context, chunk Chunk) error {
-	next := part{capacity: len(chunk.Changes)}
+	batch := Batch{Inserts: make([]Insert, 0, len(chunk.Changes))}
+	var bytes int64
+	var wall time.Time // the server's clock at the last change
 	var end error
 	for _, raw := range chunk.Changes {
 		c, err := parseChange(raw)
@@ -173,53 +158,43 @@ func (r *reader) take(ctx context.Context, chunk Chunk) error {
 			}
 			continue
 		}
-		if c.document == nil && next.bytes >= chunkBytes {
-			if err := r.put(ctx, &next); err != nil {
-				return err
-			}
+		if c.time.T != 0 {
+			batch.Time, wall = c.time, c.wall
 		}
-		next.passed(c)
-		switch c.operation {
-		case opInsert:
-			document, err := r.documentOf(ctx, c)
-			if err != nil {
-				return err
-			}
-			next.insert(c, document, len(raw))
-		default:
+		if c.operation != opInsert {
 			r.breach(c)
+			continue
 		}
+		batch.Inserts = append(batch.Inserts, Insert{Document: c.document, Token: c.token, Time: c.time})
+		batch.Token = c.token
+		bytes += int64(len(raw)) + overheadBytes
 	}
 	if !r.ended {
-		next.batch.Token = chunk.Token
+		batch.Token = chunk.Token
 	}
-	if !r.ended || len(next.batch.Inserts) > 0 {
-		if err := r.put(ctx, &next); err != nil {
+	if !r.ended || len(batch.Inserts) > 0 {
+		if err := r.put(ctx, batch, bytes, wall); err != nil {
 			return err
 		}
 	}
-	if end != nil {
-		return end
-	}
-	if r.shape == KeysOnly {
-		if r.keysLeft -= len(chunk.Changes); r.keysLeft <= 0 {
-			r.shape = Whole
-			return errReshape
-		}
-	}
-	return nil
+	return end
 }
 
-// documentOf is the inserted document. If the stream carries only keys, it is read from the
-// store. Nil means that the document no longer exists.
-func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
-	if c.document != nil || r.shape == Whole {
-		return c.document, nil
+// put waits for room in the queue, and adds the batch. The reader's position is then after
+// the batch.
+func (r *reader) put(ctx context.Context, batch Batch, bytes int64, wall time.Time) error {
+	r.options.Metrics.read.Add(float64(len(batch.Inserts)))
+	r.progress.hold()
+	err := r.queue.Put(ctx, batch, bytes)
+	r.progress.release(time.Now())
+	if err != nil {
+		return err
 	}
-	fetching, cancel := mongox.Timeout(ctx, r.options.Silence)
-	defer cancel()
-	document, err := r.source.Fetch(fetching, c.documentKey, c.time)
-	return document, mongox.Explain(fetching, err)
+	if !wall.IsZero() {
+		r.options.Metrics.upTo(wall)
+	}
+	r.position = Position{Token: batch.Token}
+	return nil
 }
 
 // breach logs and counts a change that breaks immutability.

@@ -22,9 +22,6 @@ const (
 	// make round trips few, and small enough that a server which searches a long oplog for
 	// rare changes answers soon: each answer moves the position.
 	batchSize = 1024
-	// keysBatchSize bounds the changes of a KeysOnly reply, because each of them costs a
-	// lookup.
-	keysBatchSize = 64
 
 	// chunkChanges and chunkBytes bound a chunk.
 	chunkChanges = 512
@@ -43,30 +40,23 @@ func NewCollection(events *mongo.Collection) *Collection { return &Collection{ev
 
 // pipeline selects the changes that are handled and the fields that are used. _id is the
 // resume token; without it the server ends the stream with error 280.
-func pipeline(shape Shape) mongo.Pipeline {
-	fields := bson.D{
-		{Key: "_id", Value: 1},
-		{Key: "operationType", Value: 1},
-		{Key: "clusterTime", Value: 1},
-		{Key: "wallTime", Value: 1},
-		{Key: "documentKey", Value: 1},
-	}
-	if shape == Whole {
-		fields = append(fields, bson.E{Key: "fullDocument", Value: 1})
-	}
+func pipeline() mongo.Pipeline {
 	return mongo.Pipeline{
 		{{Key: "$match", Value: bson.D{{Key: "operationType", Value: bson.D{{Key: "$in", Value: operations}}}}}},
-		{{Key: "$project", Value: fields}},
+		{{Key: "$project", Value: bson.D{
+			{Key: "_id", Value: 1},
+			{Key: "operationType", Value: 1},
+			{Key: "clusterTime", Value: 1},
+			{Key: "wallTime", Value: 1},
+			{Key: "documentKey", Value: 1},
+			{Key: "fullDocument", Value: 1},
+		}}},
 	}
 }
 
 // Open opens a change stream that starts at from.
-func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (ChangeStream, error) {
-	size := int32(batchSize)
-	if shape == KeysOnly {
-		size = keysBatchSize
-	}
-	opts := options.ChangeStream().SetMaxAwaitTime(maxAwait).SetBatchSize(size)
+func (c *Collection) Open(ctx context.Context, from Position) (ChangeStream, error) {
+	opts := options.ChangeStream().SetMaxAwaitTime(maxAwait).SetBatchSize(batchSize)
 	switch {
 	case from.Token != nil:
 		opts.SetStartAfter(from.Token)
@@ -81,12 +71,12 @@ func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (Chan
 	if err != nil {
 		return nil, fmt.Errorf("start session: %w", err)
 	}
-	stream, err := c.events.Watch(mongo.NewSessionContext(ctx, session), pipeline(shape), opts)
+	stream, err := c.events.Watch(mongo.NewSessionContext(ctx, session), pipeline(), opts)
 	if err != nil {
 		session.EndSession(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("open change stream on %s.%s: %w", c.events.Database().Name(), c.events.Name(), err)
 	}
-	return &driverStream{stream: stream, session: session, size: int(size)}, nil
+	return &driverStream{stream: stream, session: session}, nil
 }
 
 // Ping checks that the primary answers.
@@ -94,33 +84,10 @@ func (c *Collection) Ping(ctx context.Context) error {
 	return c.events.Database().Client().Ping(ctx, nil)
 }
 
-// Fetch reads the document with that document key after its insertion. Without that
-// condition a new primary could show an older state than the stream, so that the document
-// would seem to be deleted.
-func (c *Collection) Fetch(ctx context.Context, documentKey bson.Raw, inserted bson.Timestamp) (bson.Raw, error) {
-	session, err := c.events.Database().Client().StartSession()
-	if err != nil {
-		return nil, fmt.Errorf("start session: %w", err)
-	}
-	defer session.EndSession(context.WithoutCancel(ctx))
-	if err := session.AdvanceOperationTime(&inserted); err != nil {
-		return nil, fmt.Errorf("advance session: %w", err)
-	}
-	doc, err := c.events.FindOne(mongo.NewSessionContext(ctx, session), documentKey).Raw()
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read event %s: %w", documentKey, err)
-	}
-	return doc, nil
-}
-
 // driverStream divides the driver's change stream into chunks.
 type driverStream struct {
 	stream  *mongo.ChangeStream
 	session *mongo.Session
-	size    int // of a full batch
 	// full reports that the server filled the present batch, so that it may have more changes
 	// ready.
 	full bool
@@ -140,7 +107,7 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 		return s.finish(Chunk{}), nil
 	}
 	if asks {
-		s.full = 1+s.stream.RemainingBatchLength() >= s.size
+		s.full = 1+s.stream.RemainingBatchLength() >= batchSize
 	}
 	chunk := Chunk{Changes: make([]bson.Raw, 0, min(s.stream.RemainingBatchLength()+1, chunkChanges))}
 	var slab mongox.Slab

@@ -1,7 +1,6 @@
 package watch_test
 
 import (
-	"errors"
 	"runtime"
 	"testing"
 	"weak"
@@ -55,7 +54,7 @@ func TestBatchesOfTheDriverAreReadAsChunks(t *testing.T) {
 		reply("nextBatch", 0, "82D9", bson.D{{Key: "_id", Value: bson.D{{Key: "_data", Value: "82D9"}}}, {Key: "operationType", Value: "invalidate"}}),
 	)
 	token := testkit.Raw(bson.D{{Key: "_data", Value: "8201"}})
-	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Token: token}, watch.Whole)
+	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +96,14 @@ func TestBatchesOfTheDriverAreReadAsChunks(t *testing.T) {
 	}
 }
 
-func TestStreamOpensAtATimeAndWithKeysOnly(t *testing.T) {
+func TestStreamOpensAtATime(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t, reply("firstBatch", 0, "82A9"))
 	source := watch.NewCollection(events)
-	if _, err := source.Open(t.Context(), watch.Position{}, watch.Whole); err == nil {
+	if _, err := source.Open(t.Context(), watch.Position{}); err == nil {
 		t.Error("Open accepted an empty position, which would mean the present")
 	}
-	stream, err := source.Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 5, I: 6}}, watch.KeysOnly)
+	stream, err := source.Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 5, I: 6}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +113,8 @@ func TestStreamOpensAtATimeAndWithKeysOnly(t *testing.T) {
 	want := `{"aggregate":"events","pipeline":[` +
 		`{"$changeStream":{"startAtOperationTime":{"$timestamp":{"t":5,"i":6}}}},` +
 		`{"$match":{"operationType":{"$in":["insert","update","replace","delete","drop","rename","dropDatabase","invalidate"]}}},` +
-		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1}}],` +
-		`"cursor":{"batchSize":64},"readConcern":{"level":"majority"}}`
+		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1,"fullDocument":1}}],` +
+		`"cursor":{"batchSize":1024},"readConcern":{"level":"majority"}}`
 	if got := s.Command(t, 0); got != want {
 		t.Errorf("opened by\n%s, want\n%s", got, want)
 	}
@@ -128,7 +127,7 @@ func TestALargeReplyIsCutIntoChunks(t *testing.T) {
 		documents = append(documents, insertOf("82", n))
 	}
 	_, events := newServer(t, reply("firstBatch", 7, "82FF", documents...), bson.D{{Key: "ok", Value: 1}})
-	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}}, watch.Whole)
+	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +159,7 @@ func TestKeptEventDoesNotRetainItsBatch(t *testing.T) {
 		documents = append(documents, append(insertOf("82", n), bson.E{Key: "filler", Value: make([]byte, 1<<10)}))
 	}
 	_, collection := newServer(t, reply("firstBatch", 7, "82FF", documents...), bson.D{{Key: "ok", Value: 1}})
-	stream, err := watch.NewCollection(collection).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}}, watch.Whole)
+	stream, err := watch.NewCollection(collection).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,33 +201,9 @@ func TestErrorOfTheServerIsClassified(t *testing.T) {
 		{Key: "errmsg", Value: "resume point may no longer be in the oplog"},
 		{Key: "errorLabels", Value: bson.A{"NonResumableChangeStreamError"}},
 	})
-	_, err := watch.NewCollection(events).Open(t.Context(), atStart, watch.Whole)
+	_, err := watch.NewCollection(events).Open(t.Context(), atStart)
 	if class, _ := watch.Classify(err, watch.Opening); class != watch.HistoryLost {
 		t.Errorf("%v is %v", err, class)
-	}
-}
-
-func TestFetchReadsOneDocument(t *testing.T) {
-	t.Parallel()
-	found := reply("firstBatch", 0, "", bson.D{{Key: "_id", Value: 3}, {Key: "a", Value: 1}})
-	s, events := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
-	source := watch.NewCollection(events)
-	key := testkit.Raw(bson.D{{Key: "_id", Value: 3}})
-	inserted := bson.Timestamp{T: 70, I: 1}
-	if doc, err := source.Fetch(t.Context(), key, inserted); err != nil || doc.Lookup("a").Int32() != 1 {
-		t.Errorf("%v: %v", doc, err)
-	}
-	want := `{"find":"events","filter":{"_id":3},"limit":1,"singleBatch":true,` +
-		`"readConcern":{"level":"majority","afterClusterTime":{"$timestamp":{"t":70,"i":1}}}}`
-	if got := s.Command(t, 0); got != want {
-		t.Errorf("read by\n%s, want\n%s", got, want)
-	}
-	if doc, err := source.Fetch(t.Context(), key, inserted); err != nil || doc != nil {
-		t.Errorf("a document that is gone: %v: %v", doc, err)
-	}
-	var command mongo.CommandError
-	if _, err := source.Fetch(t.Context(), key, inserted); !errors.As(err, &command) || command.Code != 13 {
-		t.Errorf("a refusal: %v", err)
 	}
 }
 
@@ -238,7 +213,7 @@ func TestChunksShowHowFarBehindTheyAre(t *testing.T) {
 		return append(r, bson.E{Key: "operationTime", Value: bson.Timestamp{T: newest, I: 1}})
 	}
 	var full []any
-	for n := range int32(64) {
+	for n := range int32(1024) {
 		full = append(full, insertOf("820000006400000001", n))
 	}
 	_, events := newServer(t,
@@ -246,11 +221,12 @@ func TestChunksShowHowFarBehindTheyAre(t *testing.T) {
 		at(reply("nextBatch", 7, "820000100000000001", insertOf("820000100000000001", 1)), 5010),
 		bson.D{{Key: "ok", Value: 1}},
 	)
-	stream, err := watch.NewCollection(events).Open(t.Context(), atStart, watch.KeysOnly)
+	stream, err := watch.NewCollection(events).Open(t.Context(), atStart)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []watch.Chunk{
+		{More: true, Time: bson.Timestamp{T: 100, I: 1}, Newest: bson.Timestamp{T: 5000, I: 1}}, // half of a full reply
 		{More: true, Time: bson.Timestamp{T: 100, I: 1}, Newest: bson.Timestamp{T: 5000, I: 1}},
 		{More: false, Time: bson.Timestamp{T: 4096, I: 1}, Newest: bson.Timestamp{T: 5010, I: 1}},
 	} {

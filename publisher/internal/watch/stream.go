@@ -17,18 +17,6 @@ type Position struct {
 	Time bson.Timestamp
 }
 
-// Shape says which part of each change a stream carries.
-type Shape int
-
-// The shapes.
-const (
-	// Whole carries the inserted document.
-	Whole Shape = iota
-	// KeysOnly carries only the document key, for a change that exceeds the 16 MiB of a
-	// reply.
-	KeysOnly
-)
-
 // Chunk is a number of consecutive changes.
 type Chunk struct {
 	// Changes are change events as the server sent them; the caller may keep them. There
@@ -66,10 +54,7 @@ type ChangeStream interface {
 // Source is the event store, as far as the watcher needs it.
 type Source interface {
 	// Open opens a change stream that starts at from.
-	Open(ctx context.Context, from Position, shape Shape) (ChangeStream, error)
-	// Fetch reads the document with that document key, which was inserted at that cluster
-	// time; nil without an error means that it no longer exists.
-	Fetch(ctx context.Context, documentKey bson.Raw, inserted bson.Timestamp) (bson.Raw, error)
+	Open(ctx context.Context, from Position) (ChangeStream, error)
 	// Ping returns nil if the server answers. It does not use the connection of a stream
 	// whose request waits.
 	Ping(ctx context.Context) error
@@ -77,11 +62,8 @@ type Source interface {
 
 // Insert is one stored event.
 type Insert struct {
-	// Document is the event. It is nil only if it was too large for the stream
-	// and is no longer in the store.
+	// Document is the event.
 	Document bson.Raw
-	// DocumentKey identifies it in the store.
-	DocumentKey bson.Raw
 	// Token is the position immediately after it.
 	Token bson.Raw
 	// Time is its cluster time.

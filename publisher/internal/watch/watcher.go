@@ -17,9 +17,8 @@ type Handler func(ctx context.Context, batch Batch) error
 
 // Options configure a watcher. Zero values mean the defaults.
 type Options struct {
-	// PrefetchBytes bounds what is read ahead of the handler. In addition there are the
-	// driver's reply of at most 16 MiB, or one document that was read by its key and waits
-	// for room. Default 16 MiB.
+	// PrefetchBytes bounds what is read ahead of the handler. In addition there is
+	// the driver's reply of at most 16 MiB. Default 16 MiB.
 	PrefetchBytes int64
 	// Silence is how long the position of a stream that has caught up may stay the same,
 	// and how long the server may leave pings unanswered while the stream catches up. It
