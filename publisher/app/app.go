@@ -230,7 +230,6 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		Quarantine: quarantine.NewStore(s.state.Collection(quarantine.CollectionName), c.Stream.Name, quarantine.Options{
 			Logger: p.logger, Registerer: p.registry,
 		}),
-		CheckLock: checkLock(c, s.state),
 	})
 	if err != nil {
 		return nil, err

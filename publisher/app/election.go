@@ -47,7 +47,7 @@ func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leade
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
-		lock := leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), p.config.Stream.Name, identity)
+		lock := leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), identity)
 		return leader.New(lock, timing, options), nil
 	}
 	lock, err := leader.NewKubernetesLock(kubernetesLease(p.config, identity, timing))
@@ -81,7 +81,7 @@ func readHolder(ctx context.Context, c config.Config, state *mongo.Database) (le
 	const identity = "command"
 	switch c.Election.Kind {
 	case config.ElectionMongoDB:
-		return leader.ReadHolder(ctx, leader.NewMongoLock(leader.Leases(state), c.LeaseName(), c.Stream.Name, identity))
+		return leader.ReadHolder(ctx, leader.NewMongoLock(leader.Leases(state), c.LeaseName(), identity))
 	case config.ElectionKubernetes:
 		lock, err := leader.NewKubernetesLock(kubernetesLease(c, identity, leaderConfig(c)))
 		if err != nil {
@@ -90,15 +90,4 @@ func readHolder(ctx context.Context, c config.Config, state *mongo.Database) (le
 		return leader.ReadHolder(ctx, lock)
 	}
 	return leader.Holder{}, nil
-}
-
-// checkLock returns the function that compares the stream that the lock records; nil if it
-// records none.
-func checkLock(c config.Config, state *mongo.Database) func(context.Context) error {
-	if c.Election.Kind != config.ElectionMongoDB {
-		return nil
-	}
-	return func(ctx context.Context) error {
-		return leader.CheckLease(ctx, leader.Leases(state), c.LeaseName(), c.Stream.Name)
-	}
 }

@@ -86,17 +86,21 @@ pairs never give one name.
 {{- end }}
 
 {{/*
-The Lease's name, or the lock's in MongoDB. The fullname is unique only
-in the release's own namespace; elsewhere the name includes the namespace.
+The Lease's name, or the lock's in MongoDB. The fullname is unique only in the release's
+own namespace; elsewhere the name includes the namespace. The lock's name contains the
+checkpoint's: releases in two clusters can have one fullname, and each checkpoint needs a
+leader.
 */}}
 {{- define "penstock.leaseName" -}}
-{{- default (include "penstock.leaseRole" .) .Values.publisher.lease.name }}
+{{- $lock := printf "%s-publisher" (include "penstock.streamName" .) }}
+{{- $name := ternary $lock (include "penstock.leaseRole" .) (eq .Values.publisher.election.kind "mongodb") }}
+{{- default $name .Values.publisher.lease.name }}
 {{- end }}
 
 {{/* The name of the Role, which is in the namespace of the Lease. */}}
 {{- define "penstock.leaseRole" -}}
 {{- $name := include "penstock.componentName" (dict "root" . "component" "publisher") }}
-{{- $beside := and (eq .Values.publisher.election.kind "kubernetes") (eq (include "penstock.leaseNamespace" .) .Release.Namespace) }}
+{{- $beside := eq (include "penstock.leaseNamespace" .) .Release.Namespace }}
 {{- ternary $name (printf "%s.%s" .Release.Namespace $name) $beside }}
 {{- end }}
 

@@ -27,12 +27,11 @@ func Leases(db *mongo.Database) *mongo.Collection {
 	return db.Collection(leasesName)
 }
 
-// lease is the lock's document: a resourcelock.LeaderElectionRecord with the stream of the
-// lease's holders. Only version and holder matter for the election: candidates measure the time
-// since they saw version change, and compare no clocks.
+// lease is the lock's document: a resourcelock.LeaderElectionRecord. Only version and holder
+// matter for the election: candidates measure the time since they saw version change, and
+// compare no clocks.
 type lease struct {
 	ID              string    `bson:"_id,omitempty"`
-	Stream          string    `bson:"stream"`
 	Holder          string    `bson:"holder"`
 	DurationSeconds int       `bson:"durationSeconds"`
 	Acquired        time.Time `bson:"acquired"`
@@ -47,7 +46,6 @@ type lease struct {
 type mongoLock struct {
 	leases   mongox.Collection
 	name     string
-	stream   string
 	identity string
 	// seen is the document's state that an update is based on; nil before the first
 	// Get or Create.
@@ -56,33 +54,10 @@ type mongoLock struct {
 
 var _ resourcelock.Interface = (*mongoLock)(nil)
 
-// ErrOtherStream says that a lease belongs to the publishers of another stream. Sharing it
-// would make one of the two streams wait forever.
-var ErrOtherStream = errors.New("lease belongs to another stream")
-
 // NewMongoLock makes a lock on the document of leases whose _id is name. The first leader
-// creates it if it is missing. Make leases by [Leases]. The lock is only for the publishers
-// of stream: with the lock of another stream every request fails with [ErrOtherStream].
-func NewMongoLock(leases mongox.Collection, name, stream, identity string) resourcelock.Interface {
-	return &mongoLock{leases: leases, name: name, stream: stream, identity: identity}
-}
-
-// CheckLease fails with [ErrOtherStream] if the lock with that name belongs to the
-// publishers of another stream.
-func CheckLease(ctx context.Context, leases mongox.Collection, name, stream string) error {
-	lock := &mongoLock{leases: leases, name: name, stream: stream}
-	if _, _, err := lock.Get(ctx); !apierrors.IsNotFound(err) {
-		return err
-	}
-	return nil
-}
-
-// check compares a lease's stream with the lock's.
-func (l *mongoLock) check(found *lease) error {
-	if found.Stream == l.stream {
-		return nil
-	}
-	return fmt.Errorf("%w: lease %q is that of stream %q, and this publisher's stream is %q; give it another lease (PENSTOCK_LEASE_NAME), or delete the lease if the other stream has ended permanently", ErrOtherStream, l.name, found.Stream, l.stream)
+// creates it if it is missing. Make leases by [Leases].
+func NewMongoLock(leases mongox.Collection, name, identity string) resourcelock.Interface {
+	return &mongoLock{leases: leases, name: name, identity: identity}
 }
 
 // Get returns the record, and the document's bytes, which every write changes.
@@ -99,9 +74,6 @@ func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	var found lease
 	if err := bson.Unmarshal(raw, &found); err != nil {
 		return nil, nil, fmt.Errorf("decode lease %s in collection %s of the state database, which somebody has changed: %w; stop all publishers and delete it: the next leader writes it anew", l.name, leasesName, err)
-	}
-	if err := l.check(&found); err != nil {
-		return nil, nil, err
 	}
 	l.seen = &found
 	return &resourcelock.LeaderElectionRecord{
@@ -180,7 +152,6 @@ func (l *mongoLock) failed(ctx context.Context, what string, err error) error {
 func (l *mongoLock) next(record resourcelock.LeaderElectionRecord, version int64) lease {
 	return lease{
 		ID:              l.name,
-		Stream:          l.stream,
 		Holder:          record.HolderIdentity,
 		DurationSeconds: record.LeaseDurationSeconds,
 		Acquired:        record.AcquireTime.Time,

@@ -77,7 +77,7 @@ func TestMongoLockThatGetsNoAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		collection := newLeases(t)
-		lock := leader.NewMongoLock(collection, "events", "events", "a")
+		lock := leader.NewMongoLock(collection, "events", "a")
 		if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestMongoLockThatGetsNoAnswer(t *testing.T) {
 func TestMongoLockThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	collection := newLeases(t)
-	lock := leader.NewMongoLock(collection, "events", "events", "a")
+	lock := leader.NewMongoLock(collection, "events", "a")
 	if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestMongoLockThatCannotBeRead(t *testing.T) {
 func TestMongoLockRoundTrip(t *testing.T) {
 	t.Parallel()
 	collection := newLeases(t)
-	lock := leader.NewMongoLock(collection, "events", "events", "a")
+	lock := leader.NewMongoLock(collection, "events", "a")
 	if lock.Identity() != "a" || lock.Describe() != "leader_leases/events" {
 		t.Errorf("identity %q, description %q", lock.Identity(), lock.Describe())
 	}
@@ -167,8 +167,8 @@ func TestMongoLockCompareAndSwap(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	collection := newLeases(t)
-	a := leader.NewMongoLock(collection, "events", "events", "a")
-	b := leader.NewMongoLock(collection, "events", "events", "b")
+	a := leader.NewMongoLock(collection, "events", "a")
+	b := leader.NewMongoLock(collection, "events", "b")
 	if err := b.Update(t.Context(), record("b", now)); err == nil {
 		t.Error("update without a read succeeded")
 	}
@@ -222,29 +222,6 @@ func TestMongoLockCompareAndSwap(t *testing.T) {
 	} {
 		if !errors.Is(err, errNetwork) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			t.Errorf("%s returned %v, want the network's error", name, err)
-		}
-	}
-}
-
-// If two streams shared a lease, the publishers of one of them would stand by forever.
-func TestLeaseOfAnotherStreamIsRefused(t *testing.T) {
-	t.Parallel()
-	collection := newLeases(t)
-	first := leader.NewMongoLock(collection, "shared", "orders", "a")
-	if err := first.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}); err != nil {
-		t.Fatal(err)
-	}
-	second := leader.NewMongoLock(collection, "shared", "invoices", "b")
-	if _, _, err := second.Get(t.Context()); !errors.Is(err, leader.ErrOtherStream) {
-		t.Errorf("get returned %v", err)
-	}
-	err := leader.CheckLease(t.Context(), collection, "shared", "invoices")
-	if !errors.Is(err, leader.ErrOtherStream) || !strings.Contains(err.Error(), `"orders"`) || !strings.Contains(err.Error(), "PENSTOCK_LEASE_NAME") {
-		t.Errorf("check returned %v", err)
-	}
-	for _, name := range []string{"shared", "unused"} {
-		if err := leader.CheckLease(t.Context(), collection, name, "orders"); err != nil {
-			t.Errorf("check of %s returned %v", name, err)
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
-	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
 // guardInterval is how often a process compares its pipeline with what the checkpoint and
@@ -109,8 +108,7 @@ func (r *Runner) identify(ctx context.Context) (mongox.CollectionID, error) {
 	return id, nil
 }
 
-// checkPipeline fails if the checkpoint belongs to another pipeline, or the lock to
-// another stream.
+// checkPipeline fails if the checkpoint belongs to another pipeline.
 func (r *Runner) checkPipeline(ctx context.Context) error {
 	here, err := r.here(ctx)
 	if err != nil {
@@ -118,11 +116,6 @@ func (r *Runner) checkPipeline(ctx context.Context) error {
 	}
 	ctx, cancel := mongox.Timeout(ctx, askTimeout)
 	defer cancel()
-	if r.options.CheckLock != nil {
-		if err := r.options.CheckLock(ctx); err != nil {
-			return mongox.Explain(ctx, err)
-		}
-	}
 	return ExplainPipeline(mongox.Explain(ctx, r.options.Checkpoints.Check(ctx, here)))
 }
 
@@ -139,7 +132,7 @@ func (r *Runner) guard(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		switch err := r.checkPipeline(ctx); {
-		case errors.Is(err, checkpoint.ErrOtherPipeline), errors.Is(err, leader.ErrOtherStream):
+		case errors.Is(err, checkpoint.ErrOtherPipeline):
 			return err
 		case err == nil:
 			r.standby.Works()

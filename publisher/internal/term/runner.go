@@ -25,8 +25,7 @@ import (
 // loopSilence is the time without a heartbeat after which a loop counts as stuck.
 const loopSilence = 30 * time.Second
 
-// Options are what the terms of a process work with. All are required but CheckLock and
-// Tracer.
+// Options are what the terms of a process work with. All are required but Tracer.
 type Options struct {
 	Config     config.Config
 	Health     *health.Health
@@ -45,9 +44,6 @@ type Options struct {
 
 	Checkpoints *checkpoint.Store
 	Quarantine  *quarantine.Store
-	// CheckLock compares the stream that the lock of the election records; nil if it records
-	// none.
-	CheckLock func(context.Context) error
 }
 
 // Runner runs the terms of a process. Make it with [New].

@@ -12,7 +12,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
-	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -197,7 +196,7 @@ func Fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{watch.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrFirstID, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, ErrUnreadable, ErrReplaced} {
+	for _, target := range []error{watch.ErrRefused, quarantine.ErrRefused, eventstore.ErrIndex, eventstore.ErrFirstID, eventstore.ErrNoOperationTime, errOplogTooShort, ErrSetup, checkpoint.ErrRefused, checkpoint.ErrOtherPipeline, ErrUnreadable, ErrReplaced} {
 		if errors.Is(err, target) {
 			return true
 		}
