@@ -58,7 +58,7 @@ func (c *statusCommand) runOn(ctx context.Context, e *environment, s *stores) er
 	if err := cli.Show(e.stdout, c.Output, found, found.fields(now)); err != nil {
 		return err
 	}
-	if found.Leader == "" && e.options.Config.Election.Kind != config.ElectionNone {
+	if found.Leader == "" {
 		return cli.ErrFindings
 	}
 	return nil
@@ -119,7 +119,7 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	if found.Quarantined != nil {
 		own = append(own, "quarantined")
 	}
-	found.Verdict = health.Together(found.conditions(c.Election.Kind != config.ElectionNone), reports, own...)
+	found.Verdict = health.Together(found.conditions(), reports, own...)
 	return found
 }
 

@@ -24,11 +24,6 @@ const (
 
 // leaderConfig returns the durations of the terms.
 func leaderConfig(c config.Config) leader.Config {
-	if c.Election.Kind == config.ElectionNone {
-		timing := leader.DefaultConfig()
-		timing.StopTimeout = c.Process.DrainTimeout + settleTimeout
-		return timing
-	}
 	return leader.NewConfig(c.Election.LeaseDuration, c.Election.RenewDeadline, c.Election.RetryPeriod,
 		c.Process.DrainTimeout+settleTimeout)
 }
@@ -37,15 +32,11 @@ func leaderConfig(c config.Config) leader.Config {
 func (p *Publisher) newElector(leases *mongo.Database, h *health.Health) (*leader.Elector, error) {
 	timing, election := leaderConfig(p.config), p.config.Election
 	identity := cmp.Or(election.Identity, leader.NewIdentity(election.Host()))
+	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options := leader.Options{
-		Logger: p.logger, Registerer: p.registry,
+		Logger: p.logger, Registerer: p.registry, Heartbeat: loop.Beat,
 		NewLeader: p.terms.newLeader, TermEnded: p.terms.termEnded,
 	}
-	if election.Kind == config.ElectionNone {
-		return leader.NewAlone(identity, timing, options), nil
-	}
-	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
-	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
 		lock := leader.NewMongoLock(leader.Leases(leases), p.config.LeaseName(), identity)
 		return leader.New(lock, timing, options), nil
@@ -74,20 +65,17 @@ func outsideKubernetes(what string, err error) error {
 	return fmt.Errorf("%s: %w; outside Kubernetes use PENSTOCK_ELECTION=mongodb", what, err)
 }
 
-// readHolder reads who leads. Without an election it returns no holder.
+// readHolder reads who leads.
 func readHolder(ctx context.Context, c config.Config, state *mongo.Database) (leader.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	const identity = "command"
-	switch c.Election.Kind {
-	case config.ElectionMongoDB:
+	if c.Election.Kind == config.ElectionMongoDB {
 		return leader.ReadHolder(ctx, leader.NewMongoLock(leader.Leases(state), c.LeaseName(), identity))
-	case config.ElectionKubernetes:
-		lock, err := leader.NewKubernetesLock(kubernetesLease(c, identity, leaderConfig(c)))
-		if err != nil {
-			return leader.Holder{}, outsideKubernetes("read who leads", err)
-		}
-		return leader.ReadHolder(ctx, lock)
 	}
-	return leader.Holder{}, nil
+	lock, err := leader.NewKubernetesLock(kubernetesLease(c, identity, leaderConfig(c)))
+	if err != nil {
+		return leader.Holder{}, outsideKubernetes("read who leads", err)
+	}
+	return leader.ReadHolder(ctx, lock)
 }

@@ -14,7 +14,6 @@ import (
 func TestTermsAreTimedByTheConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, c := range []config.Election{
-		{Kind: config.ElectionNone},
 		{Kind: config.ElectionMongoDB, LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second},
 		{Kind: config.ElectionKubernetes, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
 	} {

@@ -68,9 +68,9 @@ func silentHolder(h leader.Holder) string {
 const remedySilentHolder = "If that process has ended, stop all publishers, delete the lease and start them again."
 
 // conditions are those that the status command finds itself.
-func (s *status) conditions(elects bool) []health.Condition {
+func (s *status) conditions() []health.Condition {
 	var found []health.Condition
-	if elects && s.Leader == "" && s.Unknown["leader"] == "" {
+	if s.Leader == "" && s.Unknown["leader"] == "" {
 		found = append(found, health.Condition{
 			Name: "no-leader", State: health.NotReady, Text: "no publisher leads, so nothing is published",
 			Remedy: "Check that publishers run; their log and /readyz say why none leads.",

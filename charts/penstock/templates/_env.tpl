@@ -143,15 +143,11 @@ mongodb or serviceBus ("values") and the component. */}}
   (list "PENSTOCK_MAX_SEND_ATTEMPTS" $own.publish.maxSendAttempts)
   (list "PENSTOCK_FATAL_AFTER" $own.publish.fatalAfter)
   (list "PENSTOCK_ELECTION" $election)
-) }}
-{{- if ne $election "none" }}
-{{- include "penstock.env.plain" (list
   (list "PENSTOCK_LEASE_NAME" (include "penstock.leaseName" .))
   (list "PENSTOCK_LEASE_DURATION" (printf "%ds" (int64 $own.lease.durationSeconds)))
   (list "PENSTOCK_LEASE_RENEW_DEADLINE" (printf "%ds" (int64 $own.lease.renewDeadlineSeconds)))
   (list "PENSTOCK_LEASE_RETRY_PERIOD" (printf "%ds" (int64 $own.lease.retryPeriodSeconds)))
 ) }}
-{{- end }}
 {{- if eq $election "kubernetes" }}
 - name: PENSTOCK_LEASE_NAMESPACE
 {{- if $own.lease.namespace }}

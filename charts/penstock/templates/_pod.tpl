@@ -164,7 +164,7 @@ its sessions.
 {{- define "penstock.leastGracePeriod" -}}
 {{- $own := index .root.Values .component }}
 {{- if eq .component "publisher" }}
-{{- add (int64 $own.drainTimeoutSeconds) 10 (ternary 0 (int64 $own.lease.renewDeadlineSeconds) (eq $own.election.kind "none")) 5 }}
+{{- add (int64 $own.drainTimeoutSeconds) 10 (int64 $own.lease.renewDeadlineSeconds) 5 }}
 {{- else }}
 {{- add (int64 $own.drainTimeoutSeconds) 10 }}
 {{- end }}

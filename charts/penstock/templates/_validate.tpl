@@ -184,17 +184,12 @@ metrics.prometheusRule.alertLabels sets {{ $name }}, which the chart sets: choos
 {{- if and (include "penstock.electsByLease" .) $own.rbac.create (not $own.serviceAccount.create) (not $own.serviceAccount.name) }}
 publisher.serviceAccount.name is not set and publisher.serviceAccount.create is false, so every pod of the namespace that has no account of its own would get the right to the Lease: name an account, or set create to true
 {{ end }}
-{{- if and (eq $own.election.kind "none") (gt (int64 $own.replicas) 1) }}
-publisher.election.kind is none, and publisher.replicas is {{ int64 $own.replicas }}: run one pod only, or choose an election
-{{ end }}
-{{- if ne $own.election.kind "none" }}
 {{- if le (int64 $lease.durationSeconds) (int64 $lease.renewDeadlineSeconds) }}
 publisher.lease.renewDeadlineSeconds is not less than publisher.lease.durationSeconds, so another pod could lead before the leader gives up: use less than {{ int64 $lease.durationSeconds }}
 {{ end }}
 {{- if le (mul 10 (int64 $lease.renewDeadlineSeconds)) (mul 12 (int64 $lease.retryPeriodSeconds)) }}
 publisher.lease.renewDeadlineSeconds is not more than 1.2 times publisher.lease.retryPeriodSeconds, so the leader would have only one attempt to renew: raise it, or lower the retry period
 {{ end }}
-{{- end }}
 {{- end }}
 
 {{- define "penstock.problems.ports" -}}

@@ -23,8 +23,6 @@ const (
 	ElectionKubernetes = "kubernetes"
 	// ElectionMongoDB elects by a document in the database of the state.
 	ElectionMongoDB = "mongodb"
-	// ElectionNone leads without an election, for a publisher that runs in one process only.
-	ElectionNone = "none"
 )
 
 // Config has all settings of an operator. The tags are kong's. The zero value is invalid;
@@ -80,7 +78,7 @@ type Refusals struct {
 
 // Election says how the leader is chosen.
 type Election struct {
-	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb,none" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), by a document in the database of the state (mongodb), or not at all (none), if only one process ever runs."`
+	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), or by a document in the database of the state (mongodb)."`
 	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which only the publishers of one pipeline share. The default is penstock-publisher-STREAM-HASH; HASH depends on the event store's collection and the topic."`
 	Namespace     string        `name:"lease-namespace" env:"PENSTOCK_LEASE_NAMESPACE" placeholder:"NAME" help:"Kubernetes namespace of the lease; the default is the pod's namespace."`
 	LeaseDuration time.Duration `name:"lease-duration" env:"PENSTOCK_LEASE_DURATION" default:"15s" help:"How long after its last renewal another publisher takes over from a dead one. Whole seconds."`

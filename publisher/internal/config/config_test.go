@@ -124,14 +124,13 @@ func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
 		env  map[string]string
 		want string // empty: valid
 	}{
-		"as short as the sandbox's":                 {map[string]string{"PENSTOCK_LEASE_DURATION": "6s", "PENSTOCK_LEASE_RENEW_DEADLINE": "4s", "PENSTOCK_LEASE_RETRY_PERIOD": "1s"}, ""},
-		"deadline not below the duration":           {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, "the leader must give up"},
-		"thousands of requests":                     {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "1ms"}, "use at least 100ms"},
-		"no time to stop":                           {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "14999ms"}, "the leader must give up"},
-		"only one attempt":                          {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "9s"}, "there is only one attempt"},
-		"durations are ignored without an election": {map[string]string{"PENSTOCK_ELECTION": "none", "PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, ""},
-		"a name that only MongoDB takes":            {map[string]string{"PENSTOCK_ELECTION": "mongodb", "PENSTOCK_LEASE_NAME": "Not_DNS"}, ""},
-		"a stream whose lease has no name":          {map[string]string{"PENSTOCK_STREAM": "my_stream"}, "penstock-publisher-my_stream"},
+		"as short as the sandbox's":        {map[string]string{"PENSTOCK_LEASE_DURATION": "6s", "PENSTOCK_LEASE_RENEW_DEADLINE": "4s", "PENSTOCK_LEASE_RETRY_PERIOD": "1s"}, ""},
+		"deadline not below the duration":  {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, "the leader must give up"},
+		"thousands of requests":            {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "1ms"}, "use at least 100ms"},
+		"no time to stop":                  {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "14999ms"}, "the leader must give up"},
+		"only one attempt":                 {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "9s"}, "there is only one attempt"},
+		"a name that only MongoDB takes":   {map[string]string{"PENSTOCK_ELECTION": "mongodb", "PENSTOCK_LEASE_NAME": "Not_DNS"}, ""},
+		"a stream whose lease has no name": {map[string]string{"PENSTOCK_STREAM": "my_stream"}, "penstock-publisher-my_stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

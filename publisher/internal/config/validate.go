@@ -83,9 +83,6 @@ func (r Refusals) validate() error {
 }
 
 func (e Election) validate(leaseName string) error {
-	if e.Kind == ElectionNone {
-		return nil
-	}
 	var p cli.Problems
 	if e.Kind == ElectionKubernetes {
 		p.Require(isDNSName(leaseName), "PENSTOCK_LEASE_NAME is %q, which is not a name of a Kubernetes object: use lower-case letters, digits, - and .", leaseName)

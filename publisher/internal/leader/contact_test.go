@@ -189,14 +189,6 @@ func TestUnreachableLockIsNotReady(t *testing.T) {
 	})
 }
 
-func TestElectorWithoutALockIsReady(t *testing.T) {
-	t.Parallel()
-	e := leader.NewAlone("a", leader.DefaultConfig(), leader.Options{})
-	if err := e.CheckLock(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 // A lock store that is always slower than a request may take leaves no leader. The log and
 // the readiness say so from the first request on.
 func TestSlowLockIsExplained(t *testing.T) {

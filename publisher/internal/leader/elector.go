@@ -26,12 +26,11 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Heartbeat, if not nil, is called after every answered or failed request to the lock
 	// store: the election loop makes progress. Requests are at most 2.2 RetryPeriod +
-	// RequestTimeout apart. Exceptions are an elector without a lock, and the backoff after
-	// failed work (at most 30 RetryPeriod).
+	// RequestTimeout apart. The exception is the backoff after failed work (at most 30
+	// RetryPeriod).
 	Heartbeat func()
 	// NewLeader, if not nil, is called with the identity of each process that begins to
-	// lead, including this one, as soon as this process sees it. Without a lock it is not
-	// called.
+	// lead, including this one, as soon as this process sees it.
 	NewLeader func(identity string)
 	// TermEnded, if not nil, is called when a term of this process has ended.
 	TermEnded func(TermEnd)
@@ -49,36 +48,25 @@ type TermEnd struct {
 
 // Elector runs work in terms of leadership.
 type Elector struct {
-	// lock is nil in an elector without a lock.
-	lock     resourcelock.Interface
-	identity string
-	config   Config
-	logger   zerolog.Logger
-	metrics  metrics
-	options  Options
+	lock    resourcelock.Interface
+	config  Config
+	logger  zerolog.Logger
+	metrics metrics
+	options Options
 	// contact outlives the terms.
 	contact contact
 }
 
 // New makes an elector on a lock of its own.
 func New(lock resourcelock.Interface, config Config, options Options) *Elector {
-	e := NewAlone(lock.Identity(), config, options)
-	e.lock = lock
-	e.contact.logger = e.logger.With().Str("lock", lock.Describe()).Logger()
-	return e
-}
-
-// NewAlone makes an elector without a lock: it leads as long as it runs. If two such
-// processes run, only the epoch prevents both from moving one checkpoint.
-func NewAlone(identity string, config Config, options Options) *Elector {
-	logger := options.Logger.With().Str("component", "leader").Str("identity", identity).Logger()
+	logger := options.Logger.With().Str("component", "leader").Str("identity", lock.Identity()).Logger()
 	return &Elector{
-		identity: identity,
-		config:   config,
-		logger:   logger,
-		metrics:  newMetrics(options.Registerer),
-		options:  options,
-		contact:  contact{logger: logger, heartbeat: options.Heartbeat},
+		lock:    lock,
+		config:  config,
+		logger:  logger,
+		metrics: newMetrics(options.Registerer),
+		options: options,
+		contact: contact{logger: logger.With().Str("lock", lock.Describe()).Logger(), heartbeat: options.Heartbeat},
 	}
 }
 
@@ -88,9 +76,6 @@ func NewAlone(identity string, config Config, options Options) *Elector {
 // outage shorter than Config.LeaseDuration is no error, because no other process can lead
 // meanwhile. CheckLock makes no request, and is safe for concurrent use.
 func (e *Elector) CheckLock(context.Context) error {
-	if e.lock == nil {
-		return nil
-	}
 	return e.contact.check(e.config.LeaseDuration)
 }
 
@@ -124,9 +109,6 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 // runTerm waits for the lock, leads, and releases the lock. The outcome is zero if no term
 // began before ctx ended.
 func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
-	if e.lock == nil {
-		return e.lead(ctx, work, tenure{end: func() {}})
-	}
 	lock := newGuard(e.lock, e.config, &e.contact)
 	taken := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -163,9 +145,7 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	case <-ended:
 	case <-taken:
 		if ctx.Err() == nil && lock.begin() {
-			term, err = e.lead(ctx, work, tenure{
-				lost: lock.lost, ended: ended, deadline: lock.deadline, end: lock.end,
-			})
+			term, err = e.lead(ctx, work, lock, ended)
 			if err != nil {
 				return term, err
 			}
@@ -188,7 +168,7 @@ func (e *Elector) observe(leader string) {
 	if e.options.NewLeader != nil {
 		e.options.NewLeader(leader)
 	}
-	if leader != "" && leader != e.identity {
+	if leader != "" && leader != e.lock.Identity() {
 		e.logger.Info().Str("leader", leader).Msg("another process leads; standing by")
 	}
 }

@@ -223,40 +223,10 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 	})
 }
 
-func TestAloneLeadsWithoutALease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e := leader.NewAlone("me", leader.DefaultConfig(), leader.Options{})
-		ctx, cancel := context.WithCancel(context.Background())
-		terms := 0
-		result := make(chan error, 1)
-		go func() {
-			result <- e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
-				if terms++; terms == 1 {
-					return errors.New("broken")
-				}
-				<-ctx.Done()
-				if !errors.Is(context.Cause(ctx), leader.ErrStopping) || term.Held().Err() != nil {
-					t.Errorf("the work's context ended with %v, Held with %v", context.Cause(ctx), term.Held().Err())
-				}
-				return nil
-			})
-		}()
-		testkit.Pass(time.Hour)
-		if terms != 2 {
-			t.Errorf("%d terms, want another after the one that failed", terms)
-		}
-		cancel()
-		if err := <-result; err != nil {
-			t.Errorf("Run returned %v", err)
-		}
-	})
-}
-
 func TestMetricNames(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	leader.NewAlone("me", leader.DefaultConfig(), leader.Options{Registerer: registry})
+	leader.New(&memoryLock{}, leader.DefaultConfig(), leader.Options{Registerer: registry})
 	if n, err := testutil.GatherAndCount(registry, "penstock_publisher_leader", "penstock_publisher_terms_total"); n != 6 || err != nil {
 		t.Errorf("%d series, %v, want the gauge and a counter for each of 5 reasons", n, err)
 	}

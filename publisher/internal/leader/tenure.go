@@ -10,30 +10,20 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// tenure is what a term knows of its lock. A process without a lock has the zero value with
-// end set.
-type tenure struct {
-	// lost is closed when another process holds the lock, ended when the elector has ended.
-	lost, ended <-chan struct{}
-	// deadline is when the lock can no longer be trusted; it changes. Nil means never.
-	deadline func() time.Time
-	// end is called when the work has ended.
-	end func()
-}
-
 // outcome says how a term ended. The zero value means that there was no term.
 type outcome struct {
 	reason reason
 	lasted time.Duration
 }
 
-// lead runs the work of one term, and returns when it has ended or is stuck.
-func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, error) {
+// lead runs the work of one term, and returns when it has ended or is stuck. ended is closed
+// when client-go's elector has ended.
+func (e *Elector) lead(ctx context.Context, work Work, lock *guard, ended <-chan struct{}) (outcome, error) {
 	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer lose(errTermOver)
 	working, stop := context.WithCancelCause(held)
 	defer stop(errTermOver)
-	term := &Term{identity: e.identity, started: time.Now(), held: held}
+	term := &Term{identity: lock.Identity(), started: time.Now(), held: held}
 
 	e.metrics.leader.Set(1)
 	e.logger.Info().Msg("term began")
@@ -44,12 +34,10 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 	// stop.
 	limit := newDeadlineTimer(&term.limit)
 	defer limit.Stop()
-	trust := time.NewTimer(forever)
+	trust := time.NewTimer(time.Until(lock.deadline()))
 	defer trust.Stop()
-	if lock.deadline != nil {
-		trust.Reset(time.Until(lock.deadline()))
-	}
 
+	lost := lock.lost
 	var why reason
 	stopping := ctx.Done()
 	abort := func(r reason, cause error) {
@@ -58,7 +46,8 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 		}
 		limit.advance(time.Now().Add(e.config.AbortTimeout()))
 		lose(cause)
-		lock.lost, lock.ended, lock.deadline = nil, nil, nil
+		lost, ended = nil, nil
+		trust.Stop()
 	}
 	for {
 		select {
@@ -78,14 +67,11 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 			}
 			limit.advance(time.Now().Add(e.config.StopTimeout))
 			stop(ErrStopping)
-		case <-lock.lost:
+		case <-lost:
 			abort(reasonLeaseLost, ErrLeaseLost)
-		case <-lock.ended:
+		case <-ended:
 			abort(reasonLeaseLost, ErrLeaseLost)
 		case <-trust.C:
-			if lock.deadline == nil {
-				continue
-			}
 			if deadline := lock.deadline(); time.Until(deadline) > 0 {
 				trust.Reset(time.Until(deadline))
 				continue

@@ -8,17 +8,44 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// alone is an elector that always leads, with the default drain timeout.
+// ownLock is a lock that only one process uses.
+type ownLock struct {
+	record *resourcelock.LeaderElectionRecord
+}
+
+func (l *ownLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if l.record == nil {
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "own")
+	}
+	return l.record, nil, nil
+}
+
+func (l *ownLock) Create(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.record = &record
+	return nil
+}
+
+func (l *ownLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.Create(ctx, record)
+}
+
+func (*ownLock) RecordEvent(string) {}
+func (*ownLock) Identity() string   { return "test" }
+func (*ownLock) Describe() string   { return "own" }
+
+// alone is an elector that leads as soon as it runs, with the default drain timeout.
 func alone(t *testing.T) *leader.Elector {
 	t.Helper()
-	timing := leader.DefaultConfig()
-	timing.StopTimeout = stopTime
-	elector := leader.NewAlone("test", timing, leader.Options{})
-	return elector
+	timing := leader.NewConfig(15*time.Second, 10*time.Second, 2*time.Second, stopTime)
+	return leader.New(&ownLock{}, timing, leader.Options{})
 }
 
 func TestAStopEndsTheElectionCleanly(t *testing.T) {
