@@ -128,8 +128,6 @@ func (k check) state(ctx context.Context) {
 		k.Unreached("lock", err.Error(), "check the rights on the Lease (get, create, update), or PENSTOCK_ELECTION outside Kubernetes")
 	case holder.Identity == "" || holder.Expired:
 		k.OK("lock", "nobody holds it")
-	case holder.Silent(k.config.Election.LeaseDuration):
-		k.Fail("lock", silentHolder(holder), remedySilentHolder)
 	default:
 		k.OK("lock", holder.Identity+" holds it")
 	}

@@ -32,11 +32,9 @@ type status struct {
 	// Verdict is the verdict of the processes, together with what the command finds itself.
 	health.Verdict
 	// Leader is the holder of the lease; empty if no process leads.
-	Leader        string     `json:"leader"`
-	LeaderRenewed *time.Time `json:"leaderRenewedAt,omitempty"`
-	// silent says that the leader does not renew a lease that has not ended.
-	silent     string
-	Checkpoint *checkpointView `json:"checkpoint,omitempty"`
+	Leader        string          `json:"leader"`
+	LeaderRenewed *time.Time      `json:"leaderRenewedAt,omitempty"`
+	Checkpoint    *checkpointView `json:"checkpoint,omitempty"`
 	// LagSeconds is how far the checkpoint is behind the event store's cluster time.
 	LagSeconds *int64 `json:"lagSeconds,omitempty"`
 	// RunwaySeconds is how far the oplog reaches back before the checkpoint. OplogComplete
@@ -77,9 +75,6 @@ func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) sta
 	holder, err := readHolder(ctx, c, s.state)
 	if note("leader", err) && holder.Identity != "" && !holder.Expired {
 		found.Leader, found.LeaderRenewed = holder.Identity, &holder.RenewedAt
-		if holder.Silent(c.Election.LeaseDuration) {
-			found.silent = silentHolder(holder)
-		}
 	}
 	read, err := readCheckpoint(ctx, s, c)
 	if note("checkpoint", err) && read != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/poll"
-	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
 // shortRunway is how far the oplog must reach back before the checkpoint.
@@ -60,13 +59,6 @@ func quarantineConditions(records int64) []health.Condition {
 	}}
 }
 
-// silentHolder is the text for a lease that its holder does not renew.
-func silentHolder(h leader.Holder) string {
-	return fmt.Sprintf("%s holds the lease, has not renewed it since %s, and nobody else can lead before %s", h.Identity, cli.Time(h.RenewedAt), cli.Time(h.Until))
-}
-
-const remedySilentHolder = "If that process has ended, stop all publishers, delete the lease and start them again."
-
 // conditions are those that the status command finds itself.
 func (s *status) conditions() []health.Condition {
 	var found []health.Condition
@@ -75,9 +67,6 @@ func (s *status) conditions() []health.Condition {
 			Name: "no-leader", State: health.NotReady, Text: "no publisher leads, so nothing is published",
 			Remedy: "Check that publishers run; their log and /readyz say why none leads.",
 		})
-	}
-	if s.silent != "" {
-		found = append(found, health.Condition{Name: "no-leader", State: health.NotReady, Text: s.silent, Remedy: remedySilentHolder})
 	}
 	if s.Quarantined != nil {
 		found = append(found, quarantineConditions(*s.Quarantined)...)

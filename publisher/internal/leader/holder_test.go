@@ -36,14 +36,6 @@ func TestReadHolderReportsAnExpiredHolder(t *testing.T) {
 		if h, err := ReadHolder(t.Context(), lock); err != nil || !h.Expired {
 			t.Errorf("after 16 s: %+v, %v", h, err)
 		}
-		if h, _ := ReadHolder(t.Context(), lock); h.Silent(15 * time.Second) {
-			t.Errorf("an expired holder is silent: %+v", h)
-		}
-		// A lease that somebody has made last until the year 5000.
-		lock.record.LeaseDurationSeconds = 3000 * 365 * 24 * 3600
-		if h, err := ReadHolder(t.Context(), lock); err != nil || h.Expired || !h.Silent(15*time.Second) || h.Until.Year() < 4900 {
-			t.Errorf("with a long lease: %+v, %v", h, err)
-		}
 		lock.record.HolderIdentity = ""
 		for _, l := range []recorded{lock, {}} {
 			if h, err := ReadHolder(t.Context(), l); err != nil || h.Identity != "" || h.Expired {
