@@ -3,12 +3,9 @@ package sbus
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -29,6 +26,10 @@ const (
 	webSocketPath     = "/$servicebus/websocket"
 	webSocketProtocol = "amqp"
 )
+
+// writeTimeout bounds one write to a WebSocket. A peer that reads nothing for that long is
+// dead.
+const writeTimeout = 15 * time.Second
 
 // Dialer returns the function that opens a connection for AMQP: [Config.Dial], or one that
 // dials over WebSockets. It is nil if the library dials TLS or TCP by itself. The context
@@ -72,19 +73,13 @@ func OpenWebSocket(ctx context.Context, host string, client *http.Client) (net.C
 }
 
 // webSocketConn corrects [websocket.NetConn]. It closes without the closing handshake of
-// WebSockets, which would wait for up to 5 s. And a write deadline ends a write that takes
-// longer, as that of any [net.Conn] does. The timer of NetConn runs on between two writes:
-// if it fires when the next write begins, that write fails and the connection ends. Idle
-// connections write at regular intervals, so this is not rare.
+// WebSockets, which would wait for up to 5 s. Write deadlines have no effect: the timer of
+// NetConn runs on between two writes, and if it fires when the next write begins, that write
+// fails and the connection ends. Idle connections write at regular intervals, so this is not
+// rare. Each write has writeTimeout instead.
 type webSocketConn struct {
 	net.Conn
 	socket *websocket.Conn
-
-	mu sync.Mutex
-	// deadline is that of writes; zero for none. It is set in Conn only while writes are
-	// more than 0.
-	deadline time.Time
-	writes   int
 }
 
 // Close implements [net.Conn].
@@ -92,46 +87,16 @@ func (c *webSocketConn) Close() error { return c.socket.CloseNow() }
 
 // Write implements [net.Conn].
 func (c *webSocketConn) Write(p []byte) (int, error) {
-	if !c.beginWrite() {
-		return 0, fmt.Errorf("write to a WebSocket: %w", os.ErrDeadlineExceeded)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if err := c.socket.Write(ctx, websocket.MessageBinary, p); err != nil {
+		return 0, fmt.Errorf("write to a WebSocket: %w", err)
 	}
-	defer c.endWrite()
-	return c.Conn.Write(p)
+	return len(p), nil
 }
 
-// beginWrite starts the timer of the deadline. It returns false if the deadline has passed.
-func (c *webSocketConn) beginWrite() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
-		return false
-	}
-	c.writes++
-	_ = c.Conn.SetWriteDeadline(c.deadline)
-	return true
-}
+// SetWriteDeadline implements [net.Conn], and does nothing.
+func (*webSocketConn) SetWriteDeadline(time.Time) error { return nil }
 
-// endWrite stops the timer of the deadline after the last write.
-func (c *webSocketConn) endWrite() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.writes--; c.writes == 0 {
-		_ = c.Conn.SetWriteDeadline(time.Time{})
-	}
-}
-
-// SetWriteDeadline implements [net.Conn].
-func (c *webSocketConn) SetWriteDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.deadline = t
-	if c.writes > 0 {
-		return c.Conn.SetWriteDeadline(t)
-	}
-	return nil
-}
-
-// SetDeadline implements [net.Conn].
-func (c *webSocketConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
+// SetDeadline implements [net.Conn] for reads.
+func (c *webSocketConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }

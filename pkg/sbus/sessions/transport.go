@@ -99,7 +99,9 @@ func (t *transport) Close() error {
 	t.closing = true
 	t.changed.Broadcast()
 	t.mu.Unlock()
-	_ = t.Conn.SetWriteDeadline(time.Now().Add(lastWriteTimeout))
+	// A WebSocket has no write deadlines.
+	force := time.AfterFunc(lastWriteTimeout, func() { _ = t.Conn.Close() })
+	defer force.Stop()
 	<-t.written
 	return t.Conn.Close()
 }
@@ -144,9 +146,6 @@ func (t *transport) take(spare []byte) ([]byte, bool) {
 	frames := t.pending
 	t.pending = spare
 	t.changed.Broadcast()
-	if !t.closing {
-		// Under the lock: Close sets a shorter deadline after it has set closing.
-		_ = t.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-	}
+	_ = t.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return frames, true
 }
