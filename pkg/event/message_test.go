@@ -224,7 +224,8 @@ func TestTraceContext(t *testing.T) {
 		"too long":        {bson.D{{Key: "traceparent", Value: strings.Repeat("0", 300)}}, "", ""},
 		"state too long":  {bson.D{{Key: "traceparent", Value: parent}, {Key: "tracestate", Value: strings.Repeat("0", 5000)}}, parent, ""},
 		"not valid UTF-8": {bson.D{{Key: "traceparent", Value: "\xff"}}, "", ""},
-		"garbage":         {bson.D{{Key: "traceparent", Value: "not a trace context at all, although it is as long as one"}, {Key: "tracestate", Value: "a=1"}}, "", ""},
+		"empty":           {bson.D{{Key: "traceparent", Value: ""}, {Key: "tracestate", Value: "a=1"}}, "", ""},
+		"two lines":       {bson.D{{Key: "traceparent", Value: parent + "\nx"}, {Key: "tracestate", Value: "a=1"}}, "", ""},
 		"none":            {nil, "", ""},
 	} {
 		ev, err := reader(t).Read(testkit.Raw(with("metadata", c.metadata)))
@@ -234,32 +235,6 @@ func TestTraceContext(t *testing.T) {
 		m, err := encoder(t, event.EncodingBSON).Encode(&ev, 1)
 		if err != nil || m.TraceParent != c.parent || m.TraceState != c.state {
 			t.Errorf("%s: got %q, %q, %v", name, m.TraceParent, m.TraceState, err)
-		}
-	}
-}
-
-func TestOnlyValidTraceParentsAreCarried(t *testing.T) {
-	t.Parallel()
-	const valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	for parent, want := range map[string]bool{
-		valid: true,
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00":     true,
-		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-new": true,
-		"": false,
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7":        false,
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-new": false,
-		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01new":  false,
-		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":     false,
-		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01":     false,
-		"00-00000000000000000000000000000000-00f067aa0ba902b7-01":     false,
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01":     false,
-		"00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":     false,
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0g":     false,
-		"|4bf92f3577b34da6a3ce929d0e0e4736.00f067aa0ba902b7.":         false,
-	} {
-		got, _ := event.TraceContext(map[string]any{"traceparent": parent})
-		if (got == parent && got != "") != want || !want && got != "" {
-			t.Errorf("%q gives %q, want it to be valid: %t", parent, got, want)
 		}
 	}
 }

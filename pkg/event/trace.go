@@ -2,6 +2,7 @@ package event
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,9 +15,6 @@ const (
 	maxTraceParent = 256
 	maxTraceState  = 4 << 10
 )
-
-// lenTraceParent is the length of a traceparent of version 00.
-const lenTraceParent = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 
 // TraceContext is the W3C trace context in the application properties of a message. Both
 // results are empty if there is no valid traceparent.
@@ -65,33 +63,8 @@ func traceState(s string) string {
 	return s
 }
 
-// validTraceParent reports whether s is a traceparent: version, trace id, span id and
-// flags, in lower-case hexadecimal. A version after 00 may have more fields.
-// https://www.w3.org/TR/trace-context/#traceparent-header
+// validTraceParent reports whether s may be the value of a property. The extractor of
+// OpenTelemetry checks the grammar.
 func validTraceParent(s string) bool {
-	if len(s) < lenTraceParent || len(s) > maxTraceParent {
-		return false
-	}
-	version, trace, span, flags := s[0:2], s[3:35], s[36:52], s[53:55]
-	switch {
-	case s[2] != '-' || s[35] != '-' || s[52] != '-':
-		return false
-	case !isHex(version) || !isHex(trace) || !isHex(span) || !isHex(flags):
-		return false
-	case version == "ff" || strings.Trim(trace, "0") == "" || strings.Trim(span, "0") == "":
-		return false
-	case len(s) == lenTraceParent:
-		return true
-	}
-	return version != "00" && s[lenTraceParent] == '-' && utf8.ValidString(s)
-}
-
-// isHex reports whether s has only digits and the letters a to f.
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= maxTraceParent && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
