@@ -71,11 +71,10 @@ type Counter[C Closer, T any] struct {
 	options Counting[C, T]
 	last    obs.Expiring[T]
 
-	// Only Run uses the following fields: the connection, nil if none is open, whether the last
-	// count failed, and the last wait if the broker throttled it.
-	connection *C
-	failing    bool
-	busy       time.Duration
+	// Only Run uses the following fields: whether the last count failed, and the last wait if the
+	// broker throttled it.
+	failing bool
+	busy    time.Duration
 }
 
 // NewCounter makes a counter. It makes no request.
@@ -92,7 +91,6 @@ func (c *Counter[C, T]) Last() (count T, at time.Time, fresh bool) { return c.la
 // Run counts until ctx ends, and returns nil. Failures are logged. Run must be called only
 // once.
 func (c *Counter[C, T]) Run(ctx context.Context) error {
-	defer c.close()
 	poll.Spread(ctx, c.options.Interval, func() time.Duration { return c.look(ctx) })
 	return nil
 }
@@ -134,44 +132,22 @@ func (c *Counter[C, T]) look(ctx context.Context) time.Duration {
 	return wait
 }
 
-// count counts over the connection of the last count, or over a new one. The broker closes
-// connections and links that are idle: if the one of the last count is lost, it counts again over a
-// new one. After an error it closes the connection, unless the broker only throttles and the links
-// still work.
+// count counts over a new connection.
 func (c *Counter[C, T]) count(ctx context.Context) (count T, err error) {
-	kept := c.connection != nil
-	if !kept {
-		connection, err := c.options.Dial()
-		if err != nil {
-			return count, fmt.Errorf("open a connection: %w", err)
+	connection, err := c.options.Dial()
+	if err != nil {
+		return count, fmt.Errorf("open a connection: %w", err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := connection.Close(ending); err != nil {
+			c.options.Logger.Debug().Err(err).Msg("connection not closed cleanly")
 		}
-		c.connection = &connection
-	}
-	count, err = c.options.Count(ctx, *c.connection)
-	if err == nil {
-		return count, nil
-	}
-	if Classify(err) != ClassBusy || Broken(err) {
-		c.close()
-	}
-	if kept && Classify(err) == ClassConnectionLost {
-		return c.count(ctx)
-	}
-	if ctx.Err() != nil {
+	}()
+	count, err = c.options.Count(ctx, connection)
+	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return count, err
-}
-
-// close closes the connection, if one is open.
-func (c *Counter[C, T]) close() {
-	if c.connection == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if err := (*c.connection).Close(ctx); err != nil {
-		c.options.Logger.Debug().Err(err).Msg("connection not closed cleanly")
-	}
-	c.connection = nil
 }

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/Azure/go-amqp"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -21,26 +19,20 @@ import (
 
 const countInterval = 30 * time.Second
 
-// line is a connection with a number; the list has the closed ones.
-type line struct {
-	number int
-	closed *[]int
-}
+// line is a connection of lines.
+type line struct{ *lines }
 
 func (l line) Close(context.Context) error {
-	*l.closed = append(*l.closed, l.number)
+	l.closed++
 	return nil
 }
 
-// lines dials numbered connections.
-type lines struct {
-	dialed int
-	closed []int
-}
+// lines counts the connections that were opened and closed.
+type lines struct{ dialed, closed int }
 
 func (l *lines) dial() (line, error) {
 	l.dialed++
-	return line{l.dialed, &l.closed}, nil
+	return line{l}, nil
 }
 
 // counting is a running counter.
@@ -76,8 +68,8 @@ func startCounting(t *testing.T, change func(*counting, *sbus.Counting[line, int
 	stop := testkit.Start(t, c.Run)
 	c.stop = func() {
 		stop()
-		if c.dialed != len(c.closed) {
-			t.Errorf("%d connections were opened, %d closed", c.dialed, len(c.closed))
+		if c.dialed != c.closed {
+			t.Errorf("%d connections were opened, %d closed", c.dialed, c.closed)
 		}
 	}
 	return c
@@ -88,13 +80,6 @@ func (c *counting) next(count int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count, c.err, c.begun = count, err, nil
-}
-
-// counts is how many counts have begun.
-func (c *counting) counts() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.begun)
 }
 
 // shows expects the last count; "absent" means that it is stale.
@@ -178,39 +163,6 @@ func TestCounterWaitsAfterFailures(t *testing.T) {
 				if len(c.begun) < 3 {
 					t.Errorf("%d counts in four intervals after the failures", len(c.begun))
 				}
-			})
-		})
-	}
-}
-
-func TestCounterKeepsItsConnectionUntilACountFails(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		err    error // of the second count, and of a repetition
-		closed []int
-	}{
-		"works":              {nil, nil},
-		"is lost":            {&amqp.ConnError{}, []int{1, 2}},
-		"throttles":          {condition("com.microsoft:server-busy"), nil},
-		"throttles the link": {&amqp.LinkError{RemoteErr: condition("com.microsoft:server-busy")}, []int{1}},
-		"fails":              {errors.New("no"), []int{1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c := startCounting(t, func(c *counting, _ *sbus.Counting[line, int]) { c.count = 7 })
-				defer c.stop()
-				testkit.Pass(countInterval / 2)
-				c.next(7, test.err)
-				for c.counts() == 0 {
-					testkit.Pass(time.Second)
-				}
-				c.next(7, nil)
-				testkit.Pass(2 * countInterval)
-				if c.dialed != 1+len(test.closed) || !slices.Equal(c.closed, test.closed) {
-					t.Errorf("dialed %d and closed %v, want %v", c.dialed, c.closed, test.closed)
-				}
-				c.shows(t, "7")
 			})
 		})
 	}

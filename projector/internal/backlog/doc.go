@@ -20,9 +20,9 @@
 //
 // A page takes about ten round trips, because the SDK makes a claim and a link for each,
 // and one request to the broker. A count reads no more pages than its limit needs. It uses
-// a connection of its own, which stays open between counts. On a shared connection the
-// accepts would wait for the claims of the count, and a write that misses its context's
-// deadline closes the connection (go-amqp, conn.go) with all its sessions.
+// a connection of its own. On a shared connection the accepts would wait for the claims of
+// the count, and a write that misses its context's deadline closes the connection (go-amqp,
+// conn.go) with all its sessions.
 //
 // # When counting fails
 //
