@@ -20,15 +20,14 @@ const missingBytes = 16 << 20
 // it logs, because such an event cannot be projected. An empty result means that the first
 // event is absent or breaks the contract.
 func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) (events []*event.Event, err error) {
-	opts := options.Find().SetLimit(int64(limit))
-	if r.collated.Load() {
-		opts.SetLimit(0) // The limit would count events of other aggregates.
-	}
+	// A limit would count events of the other aggregates that a collation of the collection
+	// matches, too. With one event more in a batch, a whole result ends the cursor.
+	opts := options.Find().SetBatchSize(int32(limit) + 1).SetSort(bson.D{{Key: r.fields.EventID, Value: 1}})
 	size := 0
-	err = r.each(ctx, r.between(ev.RawAggregateID, from, to), opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}), func(document bson.Raw) bool {
+	err = r.each(ctx, r.between(ev.RawAggregateID, from, to), opts, func(document bson.Raw) bool {
 		found, err := r.Read(bytes.Clone(document))
 		switch {
-		case found.AggregateID != ev.AggregateID: // a collation of the collection matches other aggregates, too
+		case found.AggregateID != ev.AggregateID:
 			return true
 		case err != nil:
 			r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).

@@ -44,7 +44,7 @@ func TestMissingQueriesTheTypeOfTheSource(t *testing.T) {
 	if n := events[1].Payload.Document().Lookup("n").Int64(); n != 4 {
 		t.Errorf("the second payload holds %d", n)
 	}
-	want := `{"find":"events","filter":{"aggregateId":{"$oid":"` + id.Hex() + `"},"eventId":{"$gte":3,"$lte":4,"$not":{"$type":"array"}}},"limit":500,"sort":{"eventId":1},"readConcern":{"level":"majority"}}`
+	want := `{"find":"events","batchSize":501,"filter":{"aggregateId":{"$oid":"` + id.Hex() + `"},"eventId":{"$gte":3,"$lte":4,"$not":{"$type":"array"}}},"sort":{"eventId":1},"readConcern":{"level":"majority"}}`
 	if got := s.Command(t, 0); got != want {
 		t.Errorf("asked by %s, want %s", got, want)
 	}
@@ -85,7 +85,7 @@ func TestMissingIsBoundedInBytes(t *testing.T) {
 func TestWholeReadsTheEventOfAClaimCheck(t *testing.T) {
 	t.Parallel()
 	_, collection := newServer(t,
-		reply("firstBatch", 0, stored("a", 7)),
+		reply("firstBatch", 0, stored("A", 7), stored("a", 7)), // as with a collation
 		reply("firstBatch", 0),
 		bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 2}, {Key: "errmsg", Value: "refused"}},
 	)
