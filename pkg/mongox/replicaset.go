@@ -13,9 +13,12 @@ import (
 // needs change streams, transactions and majority concerns, which only a replica set has.
 var ErrNoReplicaSet = errors.New("it is not a replica set, and only a replica set has change streams, transactions and a majority; start mongod with --replSet and run rs.initiate(), one node is enough")
 
-// errNotPrimary says that a direct connection leads to a member that accepts no writes. The
-// driver does not detect that.
-var errNotPrimary = errors.New("the member of the direct connection is not the primary: name all members and replicaSet in the connection string instead of directConnection")
+// RemedyNotPrimary is the remedy for [ErrNotPrimary].
+const RemedyNotPrimary = "name all members and replicaSet in the connection string instead of directConnection"
+
+// ErrNotPrimary says that a direct connection leads to a member that accepts no writes, with the
+// remedy. The driver does not detect that.
+var ErrNotPrimary = errors.New("the member of the direct connection is not the primary: " + RemedyNotPrimary)
 
 // CheckReplicaSet asks the primary whether it belongs to a replica set or a sharded
 // cluster. A standalone server is [ErrNoReplicaSet], another product [ErrNotMongoDB], and an
@@ -42,7 +45,7 @@ func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 		return ErrNoReplicaSet
 	}
 	if writable, ok := hello.Lookup("isWritablePrimary").BooleanOK(); ok && !writable {
-		return errNotPrimary
+		return ErrNotPrimary
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestServersThatCannotBeUsedAreRefusedByTheirHello(t *testing.T) {
 		"replica set":           {bson.D{set, field("me", "db-0.example:27017"), field("hosts", bson.A{"db-0.example:27017"})}, "", nil},
 		"mongos":                {bson.D{mongos}, "", nil},
 		"primary":               {bson.D{set, field("isWritablePrimary", true)}, "", nil},
-		"secondary":             {bson.D{set, field("isWritablePrimary", false)}, "instead of directConnection", nil},
+		"secondary":             {bson.D{set, field("isWritablePrimary", false)}, "instead of directConnection", mongox.ErrNotPrimary},
 		"wire version 9":        {bson.D{set, field("maxWireVersion", 9)}, old, mongox.ErrTooOld},
 		"wire version 16":       {bson.D{set, field("maxWireVersion", 16)}, old, mongox.ErrTooOld},
 		"wire version 25":       {bson.D{set, field("maxWireVersion", 25)}, "", nil},

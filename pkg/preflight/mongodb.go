@@ -39,6 +39,8 @@ func (r *Report) Reach(ctx context.Context, client mongox.Client) bool {
 		r.Fail(what, at+": "+err.Error(), "use a replica set or a sharded cluster of MongoDB 6.0 or later: see docs/mongodb.md")
 	case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 		r.Fail(what, at+" refuses the credentials: "+err.Error(), mongox.RemedyCredentials)
+	case errors.Is(err, mongox.ErrNotPrimary):
+		r.Unreached(what, at+" is not the primary", mongox.RemedyNotPrimary)
 	default:
 		r.Unreached(what, at+" does not answer: "+err.Error(), "check the host, the network and TLS; the service waits for it")
 	}

@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 )
 
@@ -47,5 +52,20 @@ func TestEachLineHasItsRemedy(t *testing.T) {
 	var lines []preflight.Line
 	if err := json.Unmarshal(out.Bytes(), &lines); err != nil || len(lines) != 2 || lines[1].State != preflight.Failed || lines[1].Remedy != "create it" {
 		t.Errorf("%v, %v", lines, err)
+	}
+}
+
+func TestSecondaryOfADirectConnectionIsNamed(t *testing.T) {
+	t.Parallel()
+	hello := mongotest.Hello(bson.E{Key: "setName", Value: "rs0"}, bson.E{Key: "isWritablePrimary", Value: false})
+	server := mongotest.NewReplies(t, bson.D{{Key: "ok", Value: 1}}, hello)
+	var r preflight.Report
+	if r.Reach(t.Context(), mongox.Client{Client: server.Client, What: "state"}) {
+		t.Error("a secondary is checked further")
+	}
+	var out bytes.Buffer
+	_ = r.Print(&out, preflight.Flags{})
+	if got := out.String(); !strings.Contains(got, "is not the primary\n") || !strings.Contains(got, mongox.RemedyNotPrimary) {
+		t.Errorf("printed %s", got)
 	}
 }
