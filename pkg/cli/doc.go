@@ -3,7 +3,7 @@
 // the service or one of the commands until a signal ends it.
 //
 // A program is one kong-tagged struct: the configuration, whose flags every command has,
-// and a field tagged cmd for each command. [ParseCommand] returns the chosen command.
+// and a field tagged cmd for each command. [Parse] returns the chosen command.
 // [Output], [List] and [Show] print the results of commands, on a [Result]. [Change] has the
 // flags of a command that changes data, and asks for confirmation.
 //

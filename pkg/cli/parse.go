@@ -57,27 +57,10 @@ func (p *Problems) Require(ok bool, format string, args ...any) {
 // A setting with an environment variable refuses a value that looks like a connection string,
 // because services print settings; exceptions are fields of the type secret.Text and those
 // tagged url:"".
-func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
-	_, err := ParseCommand(config, info, args, environ, stdout, stderr)
-	return err
-}
-
-// Chosen is the command that the arguments name.
-type Chosen struct {
-	// Path is the command with its parents, such as "parked retry"; empty if the
-	// program has no commands.
-	Path string
-	// Command points to the command's struct, which is filled; nil if the program has
-	// no commands.
-	Command any
-	// Variables are the environment variables of the configuration and of all commands.
-	Variables []string
-}
-
-// ParseCommand is [Parse] for a program with commands: it also returns the chosen one.
-// Flags of config are the configuration of every command. The help of a command other than
-// the default one omits them and refers to the help of the program.
-func ParseCommand(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Chosen, error) {
+//
+// Flags of config are the configuration of every command. The help of a command other than the
+// default one omits them and refers to the help of the program.
+func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Chosen, error) {
 	p := parser{environ: environ, doubtful: args}
 	answered := false
 	k, err := kong.New(config,
@@ -126,6 +109,18 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 		problems = append(problems, c.CheckFor(chosen.Command))
 	}
 	return chosen, p.report(info, stderr, errors.Join(problems...))
+}
+
+// Chosen is the command that the arguments name.
+type Chosen struct {
+	// Path is the command with its parents, such as "parked retry"; empty if the
+	// program has no commands.
+	Path string
+	// Command points to the command's struct, which is filled; nil if the program has
+	// no commands.
+	Command any
+	// Variables are the environment variables of the configuration and of all commands.
+	Variables []string
 }
 
 // instant reads a time.

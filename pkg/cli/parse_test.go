@@ -27,7 +27,7 @@ func run(t *testing.T, config any, environment map[string]string, args ...string
 		value, ok := environment[name]
 		return value, ok
 	}
-	command, err := cli.ParseCommand(config, cli.Info{Name: "publisher", Description: "Publishes events."}, args, lookup, &stdout, &stderr)
+	command, err := cli.Parse(config, cli.Info{Name: "publisher", Description: "Publishes events."}, args, lookup, &stdout, &stderr)
 	return outcome{command.Path, stdout.String(), stderr.String(), err}
 }
 
@@ -223,7 +223,7 @@ func TestParseCommands(t *testing.T) {
 }
 
 // For a configuration with commands, only the needs of the chosen command are checked.
-func TestParseCommandChecksWhatTheCommandNeeds(t *testing.T) {
+func TestParseChecksWhatTheCommandNeeds(t *testing.T) {
 	t.Parallel()
 	if o := run(t, &selective{}, nil, "list"); o.err != nil || o.command != "list" {
 		t.Errorf("list: %+v", o)

@@ -88,7 +88,7 @@ type program struct {
 	commands
 }
 
-// CheckFor returns the problems of the settings that a command uses. [cli.ParseCommand] calls it.
+// CheckFor returns the problems of the settings that a command uses. [cli.Parse] calls it.
 func (p *program) CheckFor(chosen any) error {
 	switch c := chosen.(type) {
 	case validator:
@@ -119,7 +119,7 @@ func Main() int {
 // for none.
 func Parse(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, set func(*Options)) (cli.Program, error) {
 	var line program
-	chosen, err := cli.ParseCommand(&line, cli.Info{Name: "publisher", Description: description}, args, environ, stdout, stderr)
+	chosen, err := cli.Parse(&line, cli.Info{Name: "publisher", Description: description}, args, environ, stdout, stderr)
 	if err != nil {
 		return cli.Program{}, err
 	}

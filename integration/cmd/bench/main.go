@@ -25,7 +25,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return bench.RunLimit(ctx, args[1], args[2], stdout)
 	}
 	var c config
-	if err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
+	if _, err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
 		return err
 	}
 	return c.run(ctx)

@@ -23,7 +23,7 @@ func main() { program.Main(info.Name, run) }
 // run runs the demo until it is complete or ctx ends. It fails if the result is not OK.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var c config
-	if err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
+	if _, err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
 		return err
 	}
 	ok, err := c.run(ctx)

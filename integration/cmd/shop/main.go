@@ -51,7 +51,7 @@ func main() { program.Main(info.Name, run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var c config
-	if err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
+	if _, err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
 		return err
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(c.MongoURI).SetAppName(info.Name))

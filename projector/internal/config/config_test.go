@@ -32,7 +32,7 @@ func parse(env map[string]string) (config.Config, string, error) {
 	var c service
 	var stderr bytes.Buffer
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	err := cli.Parse(&c, cli.Info{Name: "projector"}, nil, lookup, io.Discard, &stderr)
+	_, err := cli.Parse(&c, cli.Info{Name: "projector"}, nil, lookup, io.Discard, &stderr)
 	return c.Config, stderr.String(), err
 }
 

@@ -119,7 +119,7 @@ type program struct {
 	commands
 }
 
-// CheckFor returns the problems of the settings that a command uses. [cli.ParseCommand] calls it.
+// CheckFor returns the problems of the settings that a command uses. [cli.Parse] calls it.
 func (p *program) CheckFor(chosen any) error {
 	return p.ValidateParts(needs(chosen))
 }
@@ -133,7 +133,7 @@ func Parse(args []string, environ func(string) (string, bool), stdout, stderr io
 	var p program
 	p.Config.Projections.InCode = len(inCode) > 0
 	info := cli.Info{Name: "projector", Description: description}
-	chosen, usage := cli.ParseCommand(&p, info, args, environ, stdout, stderr)
+	chosen, usage := cli.Parse(&p, info, args, environ, stdout, stderr)
 	if usage != nil && !errors.Is(usage, cli.ErrUsage) {
 		return nil, usage
 	}

@@ -29,7 +29,7 @@ func (c *service) CheckFor(any) error { return c.Check() }
 func parse(env map[string]string, args ...string) (config.Config, string, error) {
 	var c service
 	var stdout, stderr bytes.Buffer
-	err := cli.Parse(&c, cli.Info{Name: "publisher"}, args, func(name string) (string, bool) {
+	_, err := cli.Parse(&c, cli.Info{Name: "publisher"}, args, func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
 	}, &stdout, &stderr)
