@@ -63,7 +63,7 @@ func TestUnreadableEntryIsLeftOutOfTheListing(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	c, s := newStore(t)
 	c.Set(t, bson.D{{Key: "_id", Value: "mine"}}, bson.D{{Key: "who", Value: 7}})
-	if _, err := s.Begin(t.Context(), retry); err != nil {
+	if _, err := s.begin(t.Context(), retry); err != nil {
 		t.Fatal(err)
 	}
 	listing := Listing{Limit: 10}

@@ -1,7 +1,7 @@
 // Package audit records which person changed what by a command, when and why, in the
 // collection audit of the state database.
 //
-//	           Begin, before the change         End, after the change
+//	           begin, before the change         end, after the change
 //	(no entry) ────────────────────────▶ begun ─────────────────────▶ done, failed
 //
 // An entry is written before its change. If an entry stays begun, the command died: the

@@ -75,9 +75,9 @@ type Store struct {
 // NewStore makes a store of the entries in the collection.
 func NewStore(c mongox.Collection) *Store { return &Store{collection: c} }
 
-// Begin records that a change is about to be made. It uses Who, Command, What and Why of e.
-// Make the change only if Begin succeeds.
-func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
+// begin records that a change is about to be made. It uses Who, Command, What and Why of e.
+// Make the change only if begin succeeds.
+func (s *Store) begin(ctx context.Context, e Entry) (id string, err error) {
 	id = time.Now().UTC().Format("20060102T150405.000000000") + "-" + bson.NewObjectID().Hex()
 	set := bson.D{
 		{Key: "who", Value: clip(e.Who)},
@@ -101,9 +101,9 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 	return id, nil
 }
 
-// End records the result of a change: done, or failed with failure. counts may be nil. End
+// end records the result of a change: done, or failed with failure. counts may be nil. end
 // also works after ctx has ended, so that an interrupted command is recorded.
-func (s *Store) End(ctx context.Context, id string, counts map[string]int64, failure error) error {
+func (s *Store) end(ctx context.Context, id string, counts map[string]int64, failure error) error {
 	set := bson.D{{Key: "outcome", Value: done}}
 	if failure != nil {
 		set = bson.D{{Key: "outcome", Value: Failed}, {Key: "error", Value: clip(failure.Error())}}
@@ -123,15 +123,15 @@ func (s *Store) End(ctx context.Context, id string, counts map[string]int64, fai
 	return nil
 }
 
-// Do makes a change and records it: Begin, change, End. change returns the numbers of its
+// Do makes a change and records it: begin, change, end. change returns the numbers of its
 // result.
 func (s *Store) Do(ctx context.Context, e Entry, change func(ctx context.Context) (map[string]int64, error)) error {
-	id, err := s.Begin(ctx, e)
+	id, err := s.begin(ctx, e)
 	if err != nil {
 		return err
 	}
 	counts, err := change(ctx)
-	return errors.Join(err, s.End(ctx, id, counts, err))
+	return errors.Join(err, s.end(ctx, id, counts, err))
 }
 
 // List returns the last entries of commands that begin with command, the newest first. An
