@@ -21,7 +21,7 @@ type Clients struct {
 	// Opened are the clients that For has opened: one for each connection string.
 	Opened   []Client
 	all      []*mongo.Client
-	rotation Rotation
+	rotation rotation
 }
 
 // For returns the client of a store. Stores with the same connection string share one.
@@ -42,7 +42,7 @@ func (c *Clients) For(what string, store Store) (Client, error) {
 
 // Open makes a client of a store that no other store shares.
 func (c *Clients) Open(what string, store Store, o Options) (Client, error) {
-	o.File, o.Rotation = store.File, &c.rotation
+	o.File, o.rotation = store.File, &c.rotation
 	client, err := Open(store.URI, o)
 	if err != nil {
 		return Client{}, fmt.Errorf("%s: %w", what, err)

@@ -31,11 +31,11 @@ type Options struct {
 	Monitor *event.CommandMonitor
 	// Dialer opens the connections; nil means TCP.
 	Dialer options.ContextDialer
-	// File is the file of the connection string; empty if it comes from elsewhere. Rotation
+	// File is the file of the connection string; empty if it comes from elsewhere. rotation
 	// follows it if both are set. Clients of one file have the same Dialer.
 	File     string
-	Rotation *Rotation
-	// Logger receives what Rotation finds in a changed File, and errors of closing the client.
+	rotation *rotation
+	// Logger receives what rotation finds in a changed File, and errors of closing the client.
 	Logger zerolog.Logger
 }
 
@@ -53,8 +53,8 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read MongoDB connection string: %w", err)
 	}
-	if opts.File != "" && opts.Rotation != nil {
-		opts.Rotation.follow(o, uri, opts.File, opts.Logger)
+	if opts.File != "" && opts.rotation != nil {
+		opts.rotation.follow(o, uri, opts.File, opts.Logger)
 	}
 	client, err := mongo.Connect(o)
 	if err != nil {

@@ -20,20 +20,20 @@ import (
 // probeTimeout bounds one attempt to authenticate with new credentials.
 const probeTimeout = 10 * time.Second
 
-// Rotation gives open clients new credentials when the files of their connection strings
+// rotation gives open clients new credentials when the files of their connection strings
 // change. The zero value is ready to use. Its owner calls Stop before it disconnects the
 // clients.
 //
 // A client of the driver keeps the user and the password of its connection string for ever.
 // A new client is no way out: collections and cursors of the old one are in use in the whole
 // process. So the client authenticates by a mechanism that asks for the current credentials
-// for each connection ([rotatingMechanism]), and Rotation closes the connections that were
+// for each connection ([rotatingMechanism]), and rotation closes the connections that were
 // authenticated with earlier ones. To the process that is a short interruption of the network.
 // The server would refuse these connections anyway when the earlier user is removed.
 //
 // Clients with the same connection string of the same file share credentials: they are tried
 // once, and all clients use them from the same moment on.
-type Rotation struct {
+type rotation struct {
 	mu      sync.Mutex
 	stop    context.CancelFunc
 	ctx     context.Context //nolint:containedctx // it ends with Stop
@@ -44,7 +44,7 @@ type Rotation struct {
 }
 
 // Stop ends the reading of all files.
-func (r *Rotation) Stop() {
+func (r *rotation) Stop() {
 	r.mu.Lock()
 	r.stopped = true
 	if r.stop != nil {
@@ -56,7 +56,7 @@ func (r *Rotation) Stop() {
 
 // follow lets a client take its credentials from a file. If the file is new, follow begins to
 // read it.
-func (r *Rotation) follow(o *options.ClientOptions, uri, file string, logger zerolog.Logger) {
+func (r *rotation) follow(o *options.ClientOptions, uri, file string, logger zerolog.Logger) {
 	if o.Auth == nil || !rotates(o.Auth.AuthMechanism) {
 		return
 	}
