@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -61,7 +63,7 @@ func dispatch(tb testing.TB, n, keys int, rtt time.Duration, policy publish.Batc
 	}
 	ran := make(chan error, 1)
 	go func() { ran <- d.Run(tb.Context()) }()
-	it := publish.Item{Size: 500}
+	it := publish.Item{Event: event.Event{Document: make(bson.Raw, 500)}}
 	start := time.Now()
 	for i := range n {
 		it.Event.AggregateID, it.Event.EventID = names[i%keys], int64(i/keys+1)

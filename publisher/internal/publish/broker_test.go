@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -294,9 +296,9 @@ func item(aggregate string, id int64) publish.Item {
 		Event: event.Event{
 			Keys:           event.Keys{AggregateID: aggregate, EventID: id, EventType: "Happened"},
 			RawAggregateID: testkit.Value(aggregate),
+			Document:       make(bson.Raw, 100),
 		},
 		Ticket: uint64(id),
-		Size:   100,
 	}
 }
 

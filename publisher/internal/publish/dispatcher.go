@@ -130,10 +130,7 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	size := int64(item.Size)
-	if size <= 0 {
-		size = int64(len(item.Event.Document))
-	}
+	size := int64(len(item.Event.Document))
 	key := d.options.Encoder.SessionKey(item.Event.AggregateID)
 	submitted := d.options.Tracer.Now()
 

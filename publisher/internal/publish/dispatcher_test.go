@@ -188,7 +188,7 @@ penstock_publisher_inflight_events %d
 # HELP penstock_publisher_inflight_bytes Size of the events that were read and that the broker has not acknowledged yet.
 # TYPE penstock_publisher_inflight_bytes gauge
 penstock_publisher_inflight_bytes %d
-`, events, events*item("a", 1).Size)), "penstock_publisher_inflight_events", "penstock_publisher_inflight_bytes"); err != nil {
+`, events, events*len(item("a", 1).Event.Document))), "penstock_publisher_inflight_events", "penstock_publisher_inflight_bytes"); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -120,7 +121,7 @@ func (s scenario) run(t *testing.T) error {
 			kind = "refused"
 		}
 		it := item(aggregate, next[aggregate])
-		it.Ticket, it.Size = uint64(i), 1+workload.IntN(200)
+		it.Ticket, it.Event.Document = uint64(i), make(bson.Raw, 1+workload.IntN(200))
 		kinds[fmt.Sprintf("%s/%d", aggregate, it.Event.EventID)] = kind
 		stream = append(stream, submitted{it, kind})
 	}

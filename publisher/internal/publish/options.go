@@ -25,8 +25,6 @@ type Item struct {
 	Event event.Event
 	// Ticket is passed to Acked. The dispatcher does not interpret it.
 	Ticket uint64
-	// Size counts against MaxInflightBytes; 0 means the length of the document.
-	Size int
 }
 
 // Encoder encodes events as messages. It must be safe for concurrent use.

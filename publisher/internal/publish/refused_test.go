@@ -169,13 +169,13 @@ func TestRefusedEventIsQuarantinedAndItsKeyContinues(t *testing.T) {
 					defer cancel()
 					for id := range int64(100) {
 						h.submit(t, "bad", id+1)
-						if err := h.Submit(ctx, publish.Item{Event: item(fmt.Sprint("good-", id), 1).Event, Ticket: uint64(1000 + id), Size: 100}); err != nil {
+						if err := h.Submit(ctx, publish.Item{Event: item(fmt.Sprint("good-", id), 1).Event, Ticket: uint64(1000 + id)}); err != nil {
 							t.Fatal(err)
 						}
 					}
 					h.start(ctx)
 					for id := int64(1); h.ackedEvents() < 200+int(id)-1 && id < 1000; id++ {
-						if err := h.Submit(ctx, publish.Item{Event: item("probe", id).Event, Ticket: uint64(10_000 + id), Size: 100}); err != nil {
+						if err := h.Submit(ctx, publish.Item{Event: item("probe", id).Event, Ticket: uint64(10_000 + id)}); err != nil {
 							t.Fatal(err)
 						}
 						<-time.After(time.Second)
