@@ -31,6 +31,6 @@ func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, e
 	if t.lost++; t.lost > maxLosses {
 		return at, fmt.Errorf("%w: it lost the change stream %d times; make the oplog longer, for example with db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}): %w", errOplogTooShort, t.lost, cause)
 	}
-	t.logger.Warn().Err(cause).Msg("oplog no longer has the changes after the checkpoint; scanning the event store and publishing its events again")
+	t.logger.Warn().Err(cause).Msg("change stream cannot continue after the checkpoint; scanning the event store and publishing its events again")
 	return t.begin(ctx, scanHistoryLost)
 }
