@@ -36,10 +36,9 @@ type Access struct {
 	reason      error
 }
 
-// refusalLasts is how long a refusal says that a process is refused. While a process is refused, it
-// tries again within seconds or, after a term, when it leads again: a minute later at the most, unless
-// another process leads. Then nothing else ends the refusal.
-const refusalLasts = 5 * time.Minute
+// refusalLasts is how long a refusal says that a process is refused: longer than any wait between two
+// attempts, unless another process leads. Then nothing else ends the refusal.
+const refusalLasts = 15 * time.Minute
 
 // Works records that MongoDB has served the process.
 func (a *Access) Works() {

@@ -58,7 +58,7 @@ func TestRefusalEndsIfTheProcessAsksNoMore(t *testing.T) {
 			}
 			<-time.After(time.Minute)
 		}
-		<-time.After(5 * time.Minute)
+		<-time.After(15 * time.Minute)
 		if err := access.Check(t.Context()); err != nil {
 			t.Errorf("not ready: %v", err)
 		}

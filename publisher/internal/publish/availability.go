@@ -47,7 +47,7 @@ type Availability struct {
 
 // refusalLasts is how long a refusal says that the topic refuses the process: longer than any wait
 // between two attempts, unless another process leads.
-const refusalLasts = 5 * time.Minute
+const refusalLasts = 15 * time.Minute
 
 // trouble are consecutive failures. The zero value is none.
 type trouble struct {
@@ -154,6 +154,7 @@ func (a *Availability) refuse(err error, send bool) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.forget()
 	if a.refused.IsZero() {
 		a.refused = time.Now()
 		a.gauge.Set(1)
@@ -167,18 +168,21 @@ func (a *Availability) refuse(err error, send bool) error {
 	return nil
 }
 
+// forget ends a refusal after which this process has published no more. The caller holds the mutex.
+func (a *Availability) forget() {
+	if !a.refused.IsZero() && time.Since(a.last) > refusalLasts {
+		a.gauge.Set(0)
+		a.trouble = trouble{}
+	}
+}
+
 // Err is nil unless the topic refuses the process at present. Then it says why, and what to
 // do. It is a readiness check.
 func (a *Availability) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.forget()
 	if a.refused.IsZero() {
-		return nil
-	}
-	if time.Since(a.last) > refusalLasts {
-		// Another process leads.
-		a.gauge.Set(0)
-		a.trouble = trouble{}
 		return nil
 	}
 	return fmt.Errorf("the topic has refused this publisher for %s: %w", poll.Duration(time.Since(a.refused)), a.options.Explain(a.refusal))

@@ -150,6 +150,25 @@ func TestRefusalsWithPausesBetweenThemDoNotAddUp(t *testing.T) {
 	})
 }
 
+// TestRefusalEndsIfTheProcessPublishesNoMore: another process leads.
+func TestRefusalEndsIfTheProcessPublishesNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		availability := publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: 10 * time.Minute})
+		availability.Connected()
+		for range 3 {
+			if err := availability.Refused(errNotFound); err != nil {
+				t.Fatalf("a refusal of an earlier term ends a later one: %v", err)
+			}
+			availability.TermEnded()
+			<-time.After(time.Hour)
+		}
+		if err := availability.Err(); err != nil {
+			t.Errorf("not ready an hour after the last term: %v", err)
+		}
+	})
+}
+
 // TestTermsShareTheAvailability checks that a new term does not restart the time of a
 // refusal.
 func TestTermsShareTheAvailability(t *testing.T) {
