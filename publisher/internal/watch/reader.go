@@ -140,7 +140,7 @@ func (r *reader) idle(chunk Chunk, moved, fresh bool, now time.Time) error {
 
 // take queues the inserts of a chunk and counts its other changes.
 func (r *reader) take(ctx context.Context, chunk Chunk) error {
-	batch := Batch{Inserts: make([]Insert, 0, len(chunk.Changes))}
+	var batch Batch
 	var bytes int64
 	var wall time.Time // the server's clock at the last change
 	var end error
@@ -164,6 +164,9 @@ func (r *reader) take(ctx context.Context, chunk Chunk) error {
 		if c.operation != opInsert {
 			r.breach(c)
 			continue
+		}
+		if batch.Inserts == nil {
+			batch.Inserts = make([]Insert, 0, len(chunk.Changes))
 		}
 		batch.Inserts = append(batch.Inserts, Insert{Document: c.document, Token: c.token, Time: c.time})
 		batch.Token = c.token
