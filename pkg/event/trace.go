@@ -17,7 +17,7 @@ const (
 )
 
 // TraceContext is the W3C trace context in the application properties of a message. Both
-// results are empty if there is no valid traceparent.
+// results are empty if there is no traceparent of bounded length.
 func TraceContext(properties map[string]any) (parent, state string) {
 	if parent, _ = properties[propertyTraceParent].(string); !validTraceParent(parent) {
 		return "", ""

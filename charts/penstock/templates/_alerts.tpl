@@ -141,8 +141,8 @@ cluster: {{ . | quote }}
   expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1h])) > 0 or sum(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"} unless last_over_time(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1d] offset 1h)) > 0
   labels: {severity: critical}
   annotations:
-    summary: The oplog no longer had the events after the checkpoint.
-    description: The publisher scans the event store and publishes it again. Nothing is lost, but the oplog is too short for the outage that it had to bridge.
+    summary: The change stream could not continue after the checkpoint.
+    description: The publisher scans the event store and publishes it again. Nothing is lost, but the oplog is too short for the outage that it had to bridge, unless the log says that a change was too large.
 - alert: PenstockPublisherRestarts
   expr: max by (pod) (changes(process_start_time_seconds{ {{- $pods -}} }[1h])) > 2
   labels: {severity: warning}

@@ -12,17 +12,18 @@ import (
 // ends with [errOplogTooShort].
 const maxLosses = 3
 
-// errOplogTooShort says that the oplog repeatedly lost the change stream before it moved.
+// errOplogTooShort says that the change stream was lost repeatedly before it moved: nearly always
+// because the oplog is short.
 var errOplogTooShort = errors.New("oplog does not reach back over a scan of the event store")
 
 // recover returns the position of a scan that replaces the change stream, because the oplog
-// has lost the changes after the term's position.
+// has lost the changes after the term's position, or the server cannot send the next one.
 func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
 	at := t.pump.at
 	if id, err := t.found(ctx); err != nil {
 		return at, err
 	} else if id.Exists && id.UUID != t.pump.collectionUUID {
-		return at, fmt.Errorf("%w; the oplog no longer has the former collection's events after the checkpoint: %w", t.replaced(id), cause)
+		return at, fmt.Errorf("%w; the change stream no longer has the former collection's events after the checkpoint: %w", t.replaced(id), cause)
 	}
 	if t.pump.moved {
 		t.lost = 0

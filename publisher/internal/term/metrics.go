@@ -27,7 +27,7 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	return &metrics{
 		scans: obs.CounterVec(registerer, "penstock_publisher_scans_total",
-			"Scans of the event store that have begun, by reason: the first start (beginning), the oplog no longer has the changes after the checkpoint (history_lost), or the collection did not exist before (collection_created).",
+			"Scans of the event store that have begun, by reason: the first start (beginning), the oplog no longer has the changes after the checkpoint, or the next one exceeds the limit of the server (history_lost), or the collection did not exist before (collection_created).",
 			"reason", scanBeginning, scanHistoryLost, scanCreated),
 		scanned: obs.Counter(registerer, "penstock_publisher_events_scanned_total",
 			"Events read by scanning the event store, at the start from the beginning or in a recovery."),

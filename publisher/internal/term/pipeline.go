@@ -17,13 +17,13 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
 
-// guardInterval is how often a process compares its pipeline with what the checkpoint and
-// the lock record. A standby would otherwise wait forever behind another pipeline's
+// guardInterval is how often a process compares its pipeline with what the checkpoint
+// records. A standby would otherwise wait forever behind another pipeline's
 // leader.
 const guardInterval = 10 * time.Second
 
 // AwaitPipeline identifies the pipeline of this process, whose event store the client reads,
-// and fails if the checkpoint or the lock belongs to another one. It retries while MongoDB
+// and fails if the checkpoint belongs to another one. It retries while MongoDB
 // does not answer. An error tells the operator what to do.
 func (r *Runner) AwaitPipeline(ctx context.Context, client *mongo.Client) error {
 	for {
