@@ -90,6 +90,7 @@ func TestWrongReadModelsAreAConditionUntilTheyAreCompared(t *testing.T) {
 		"another aggregate":         {[]verification{{one, 1, 0}, {other, 0, 0}}, "job 0 has left 1 read model wrong"},
 		"a share, then all":         {[]verification{{share, 2, 0}, {all, 0, 0}}, "ok"},
 		"all, then a share":         {[]verification{{all, 2, 0}, {share, 0, 0}}, "job 0 has left 2 read models wrong"},
+		"an erased aggregate":       {[]verification{{`{"aggregate":"` + hashed("a") + `"}`, 1, 0}, {one, 0, 0}}, "ok"},
 		"the newest one is counted": {[]verification{{all, 2, 0}, {one, 1, 0}}, "job 1 has left 1 read model wrong"},
 	} {
 		var jobs []job.Job

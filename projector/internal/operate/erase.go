@@ -68,10 +68,12 @@ func (c *eraseCommand) checkMask(f event.Fields) error {
 	return errors.Join(p...)
 }
 
+const hashPrefix = "sha256:"
+
 // hashed is how records name an erased aggregate.
 func hashed(aggregateID string) string {
 	sum := sha256.Sum256([]byte(aggregateID))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
 func (c *eraseCommand) runOn(ctx context.Context, e *Environment, s *stored) error {

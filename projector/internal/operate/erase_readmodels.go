@@ -86,7 +86,7 @@ func (r *erasing) targets(ctx context.Context) (targets []eraseTarget, err error
 			if err != nil {
 				return nil, err
 			}
-			idle := mine[name].RetiredAt != nil || !t.Building && live.Frozen
+			idle := mine[name].RetiredAt != nil || live != nil && number == live.Generation && live.Frozen
 			targets = append(targets, eraseTarget{t, idle, promoting})
 		}
 	}

@@ -62,8 +62,8 @@ func (r *erasing) quarantine(ctx context.Context) error {
 	return nil
 }
 
-// records replaces the id by its hash in the records of earlier commands. It deletes the verifications
-// of the aggregate that have ended, and the ranges of ended jobs: their bounds can have the id.
+// records replaces the id by its hash in the records of earlier commands, and deletes ranges of ended
+// jobs: their bounds can have it.
 func (r *erasing) records(ctx context.Context) error {
 	for name, paths := range map[string][]string{"audit": {"what", "why", "error"}, job.CollectionName: {"why", "reason"}} {
 		if err := r.redact(ctx, name, paths); err != nil {
@@ -72,8 +72,10 @@ func (r *erasing) records(ctx context.Context) error {
 	}
 	jobs := r.s.State.Collection(job.CollectionName)
 	endedStates := slices.DeleteFunc(job.States(), func(s job.State) bool { return !s.Ended() })
-	if _, err := jobs.DeleteMany(ctx, bson.D{{Key: "params.aggregate", Value: r.Aggregate}, {Key: "state", Value: bson.D{{Key: "$in", Value: endedStates}}}}); err != nil {
-		return fmt.Errorf("delete the verifications of the aggregate: %w", err)
+	_, err := jobs.UpdateMany(ctx, bson.D{{Key: "params.aggregate", Value: r.Aggregate}, {Key: "state", Value: bson.D{{Key: "$in", Value: endedStates}}}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "params.aggregate", Value: hashed(r.Aggregate)}}}})
+	if err != nil {
+		return fmt.Errorf("replace the id in jobs: %w", err)
 	}
 	// The ranges are looked up before the active jobs: those of a job that is planned meanwhile stay.
 	// A range can also be left of a job that is gone.

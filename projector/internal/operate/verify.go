@@ -400,6 +400,9 @@ func WrongConditions(verifications []job.Job, entries map[string]*catalog.Entry)
 		}
 		var p history.Params
 		_ = bson.Unmarshal(j.Params, &p) // the zero value is that of all aggregates
+		if p.Aggregate != "" && !strings.HasPrefix(p.Aggregate, hashPrefix) {
+			p.Aggregate = hashed(p.Aggregate) // as an erasure leaves it
+		}
 		all, of := part{j.Projection, "", 1}, part{j.Projection, p.Aggregate, cmp.Or(p.Sample, 1)}
 		if replaced[all] || replaced[of] {
 			continue
