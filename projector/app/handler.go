@@ -178,8 +178,12 @@ func (h *handler) redeem(ctx context.Context, read *redeemed, ev *event.Event) (
 	if ctx.Err() != nil {
 		return nil, errNotRead
 	}
+	began := time.Now()
 	whole, err := h.whole(ctx, ev)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil && time.Since(began) < redeemTimeout/2:
+		return nil, errNotRead
+	case err != nil:
 		return nil, mongox.Explain(ctx, err)
 	}
 	read.bytes += len(whole.Document)
