@@ -32,8 +32,10 @@ func (p *Projector) scheduler(h *upkeep) *history.Scheduler {
 		Live: func() map[string]int64 {
 			live := map[string]int64{}
 			for name, e := range h.follower.Projections() {
-				live[name] = 0
-				if e.RetiredAt == nil && e.Live != nil && !e.Live.Frozen {
+				switch {
+				case e.RetiredAt != nil:
+					live[name] = 0
+				case e.Live != nil && !e.Live.Frozen:
 					live[name] = max(e.Live.Generation, catalog.First)
 				}
 			}

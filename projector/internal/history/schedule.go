@@ -36,8 +36,8 @@ const (
 // SchedulerOptions configure a [Scheduler].
 type SchedulerOptions struct {
 	Jobs *job.Store
-	// Live returns the live generation of each projection of the pipeline, by name; 0 if no pod
-	// writes one at present.
+	// Live returns the live generation of each projection of the pipeline that pods write, by name,
+	// and 0 for each one that is retired.
 	Live func() map[string]int64
 	// Replaceable reports whether a generation that is being built can replace the live one of a
 	// projection at any time. No sweep begins meanwhile, because it would heal nothing.
@@ -109,7 +109,7 @@ func (s *Scheduler) beat(ctx context.Context) error {
 		if live[name] == 0 {
 			// No pod works on a sweep that runs.
 			if last.ID != "" && !last.State.Ended() {
-				problems = append(problems, s.options.Jobs.Supersede(ctx, name, job.Reconcile, "", "no projector writes the projection any more"))
+				problems = append(problems, s.options.Jobs.Supersede(ctx, name, job.Reconcile, "", "the projection is retired"))
 			}
 			continue
 		}
