@@ -172,8 +172,10 @@ func (w *World) restoreModels(ctx context.Context, age time.Duration) {
 		}
 	}
 	w.rebuild(ctx, rebuilt)
-	for tries := 0; tries < 20 && w.command(ctx, virtual.Projector, "verify", "--repair", "--projection", w.named("groups"), "--projection", w.named("steps"), "--yes", "--why", "restored") != nil; tries++ {
-		wait(ctx, time.Second)
+	for _, view := range []string{"groups", "steps"} {
+		for tries := 0; tries < 20 && w.command(ctx, virtual.Projector, "verify", "--repair", "--projection", w.named(view), "--yes", "--why", "restored") != nil; tries++ {
+			wait(ctx, time.Second)
+		}
 	}
 }
 
