@@ -223,6 +223,9 @@ func (s *session) deadLetter(work context.Context, d *Delivery) {
 		s.settler.lost(d.invalid)
 		return
 	}
+	if work.Err() != nil {
+		return
+	}
 	s.metrics.invalid.Inc()
 	s.reading.repeats.Warn(&s.log).Err(d.invalid).Str("messageId", d.MessageID).Msg("message is not an event; dead-lettered")
 	s.settler.settle(work, d)
