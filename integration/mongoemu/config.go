@@ -35,8 +35,8 @@ type Config struct {
 	// state of sessions, of retryable writes and of open transactions is not kept.
 	DataDir string
 	// TransactionLifetime is the age at which a transaction has expired; 0 means the server's
-	// default of 60 s. Like the server, it looks for expired transactions every half of the
-	// lifetime, but at least every minute and at most every second, and aborts them.
+	// default of 60 s. Like the server, it looks for expired transactions every half lifetime,
+	// clamped to a second and a minute, and aborts them.
 	TransactionLifetime time.Duration
 	// TTLInterval is the time between two passes over TTL indexes; 0 means the server's
 	// default of 60 s.

@@ -19,7 +19,7 @@ const (
 // TraceContext is the W3C trace context in the application properties of a message. Both
 // results are empty if there is no traceparent of bounded length.
 func TraceContext(properties map[string]any) (parent, state string) {
-	if parent, _ = properties[propertyTraceParent].(string); !validTraceParent(parent) {
+	if parent, _ = properties[propertyTraceParent].(string); !fitsTraceParent(parent) {
 		return "", ""
 	}
 	state, _ = properties[propertyTraceState].(string)
@@ -50,7 +50,7 @@ func traceContext(metadata bson.RawValue) (parent, state string) {
 			}
 		}
 	}
-	if !validTraceParent(parent) {
+	if !fitsTraceParent(parent) {
 		return "", ""
 	}
 	return parent, traceState(state)
@@ -63,8 +63,8 @@ func traceState(s string) string {
 	return s
 }
 
-// validTraceParent reports whether s may be the value of a property. The extractor of
+// fitsTraceParent reports whether s may be the value of a property. The extractor of
 // OpenTelemetry checks the grammar.
-func validTraceParent(s string) bool {
+func fitsTraceParent(s string) bool {
 	return s != "" && len(s) <= maxTraceParent && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

@@ -21,7 +21,7 @@ const missingBytes = 16 << 20
 // event is absent or breaks the contract.
 func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) (events []*event.Event, err error) {
 	// A limit would count events of the other aggregates that a collation of the collection
-	// matches, too. With one event more in a batch, a whole result ends the cursor.
+	// matches, too. The batch has room for one event more, so one reply closes the cursor.
 	opts := options.Find().SetBatchSize(int32(limit) + 1).SetSort(bson.D{{Key: r.fields.EventID, Value: 1}})
 	size := 0
 	err = r.each(ctx, r.between(ev.RawAggregateID, from, to), opts, func(document bson.Raw) bool {

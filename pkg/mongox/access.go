@@ -36,8 +36,8 @@ type Access struct {
 	reason      error
 }
 
-// refusalLasts is how long a refusal says that a process is refused: longer than any wait between two
-// attempts, unless another process leads. Then nothing else ends the refusal.
+// refusalLasts is how long a refusal counts after the last attempt. A process makes no attempt while
+// another one leads, so nothing else ends its refusal.
 const refusalLasts = 15 * time.Minute
 
 // Works records that MongoDB has served the process.

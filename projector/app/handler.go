@@ -59,7 +59,7 @@ const (
 
 var (
 	errReadsFull = errors.New("the batch holds enough events of the event store")
-	errNotRead   = errors.New("there was no time to ask the event store, because another of its events takes long, or other batches hold the memory for them")
+	errNotRead   = errors.New("the event store was not asked in time: an earlier event of the batch was slow, or two other batches hold such events")
 )
 
 // redeemed counts what one batch has read from the event store.

@@ -56,7 +56,7 @@ func TestRareLargeMessagesHardlyReduceTheCredit(t *testing.T) {
 }
 
 // If many sessions receive messages that are much larger than before, they request fewer
-// messages, and the size of all their messages stays near the budget.
+// messages, and the size of all their messages stays near the bound.
 func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 		send(301, 400, size)
 		s.settled(t, 10*time.Minute)
 		s.model.applies(t, want)
-		// The bound is the inboxes and the lanes, one more message in each of both per
+		// The bound is the inboxes and the queues, one more message in each of both per
 		// session, and the messages that are being settled.
 		broker.mu.Lock()
 		if limit := 2*bufferBytes + 4*sessions*size; broker.maxOut > limit {

@@ -28,7 +28,7 @@ type inbox struct {
 
 func newInbox(capacity, share int, all *sizes) *inbox {
 	return &inbox{
-		capacity: capacity, share: share, all: all, own: all.lent(),
+		capacity: capacity, share: share, all: all, own: all.first(),
 		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
 	}
 }

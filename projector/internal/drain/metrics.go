@@ -55,7 +55,7 @@ func newMetrics(r prometheus.Registerer, behind time.Duration) *metrics {
 			"reason", endIdle, endTenure, endUnsettled, endLost, endStopped),
 		settlements: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_settlements_total",
-			Help: "Attempts to settle a message, by operation (complete or dead_letter) and result: ok, or why the broker did not confirm it.",
+			Help: "Settlements of messages, by operation (complete or dead_letter) and result: ok, or why the broker did not confirm it.",
 		}, []string{"operation", "result"}),
 		invalid:    obs.Counter(r, "penstock_projector_invalid_messages_total", "Messages that are not events; they are in the dead-letter queue."),
 		reconnects: obs.Counter(r, "penstock_projector_connections_replaced_total", "Connections to the broker that were closed and replaced by new ones."),

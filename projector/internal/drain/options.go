@@ -31,7 +31,7 @@ type Options struct {
 	// handled. Each slot has an equal share. Messages in memory count with their size.
 	// Messages that the broker may still send count with a forecast from the mean and the
 	// variance of the session's last messages. One message of each session always fits.
-	// Lanes hold the same amount again: messages that are being handled or wait for a store.
+	// Each session holds the same amount again: messages that are being handled or wait for a store.
 	//
 	// Credit cannot be withdrawn. At worst every session has requested BatchSize messages
 	// because they were small, and receives as many of the largest size. It requests no

@@ -274,7 +274,7 @@ func TestMessagesThatWaitForTheStoreAreBounded(t *testing.T) {
 				broker.mu.Lock()
 				out := broker.maxOut
 				broker.mu.Unlock()
-				// The bound is the inbox, the same size in the lanes, and one more
+				// The bound is the inbox, the same size in the queue, and one more
 				// message in each of both.
 				if out > 2<<20+2*(size+1<<10) {
 					t.Errorf("%d KiB were out at once", out>>10)

@@ -145,7 +145,7 @@ func (s *settler) run(work context.Context, t settling) {
 		s.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, sbus.Readable(err)))
 	default:
 		if class == sbus.ClassBusy {
-			_ = poll.Wait(work, busyWait) // The session would be accepted again at once.
+			_ = poll.Wait(work, busyWait) // Otherwise the released session is accepted again at once.
 		}
 		s.log.Debug().Err(sbus.Readable(err)).Str("operation", t.operation()).Str("messageId", t.message.MessageID).Msg("message not settled; it will be delivered again as a duplicate")
 		s.left.Store(true)

@@ -24,8 +24,8 @@ const (
 	messageOverhead = 1 << 10
 	// maxWeight is how many messages the forecast follows.
 	maxWeight = 512
-	// lentWeight is the weight that the messages of other sessions have in a new session.
-	lentWeight = 16
+	// firstWeight is the weight that the messages of other sessions have in a new session.
+	firstWeight = 16
 	// deviations is how many standard deviations above the mean the forecast is.
 	deviations = 2
 )
@@ -42,11 +42,11 @@ func (s *sizes) add(batch []*Delivery) {
 	}
 }
 
-// lent is the first forecast for a new session. It soon follows the session's own messages.
-func (s *sizes) lent() *sizes {
+// first is the first forecast for a new session. It soon follows the session's own messages.
+func (s *sizes) first() *sizes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &sizes{weight: min(s.weight, lentWeight), mean: s.mean, square: s.square}
+	return &sizes{weight: min(s.weight, firstWeight), mean: s.mean, square: s.square}
 }
 
 // sum is the forecast upper bound for the total size of n messages. The standard deviation

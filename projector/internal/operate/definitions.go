@@ -130,7 +130,7 @@ func (d *definitions) target(ctx context.Context, name string, number int64) (en
 	t.Projection, err = d.Compile(definition)
 	switch {
 	case errors.Is(err, errNoCode):
-		return t, fmt.Errorf("the code of generation %d of projection %s is not in this program, so run that of the projectors: %w", number, name, job.ErrNotHere)
+		return t, fmt.Errorf("the code of generation %d of projection %s is not in this program, only in that of the projectors: %w", number, name, job.ErrNotHere)
 	case err != nil:
 		return t, job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
 	}

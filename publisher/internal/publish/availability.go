@@ -45,8 +45,8 @@ type Availability struct {
 	trouble
 }
 
-// refusalLasts is how long a refusal says that the topic refuses the process: longer than any wait
-// between two attempts, unless another process leads.
+// refusalLasts is how long a refusal counts after the last one. A process sends nothing while another
+// one leads, so nothing else ends its refusal.
 const refusalLasts = 15 * time.Minute
 
 // trouble are consecutive failures. The zero value is none.
@@ -168,7 +168,7 @@ func (a *Availability) refuse(err error, send bool) error {
 	return nil
 }
 
-// forget ends a refusal after which this process has published no more. The caller holds the mutex.
+// forget ends a refusal that no other one has followed. The caller holds the mutex.
 func (a *Availability) forget() {
 	if !a.refused.IsZero() && time.Since(a.last) > refusalLasts {
 		a.gauge.Set(0)

@@ -30,7 +30,7 @@ func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, e
 	}
 	t.pump.moved = false
 	if t.lost++; t.lost > maxLosses {
-		return at, fmt.Errorf("%w: it lost the change stream %d times; make the oplog longer, for example with db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}): %w", errOplogTooShort, t.lost, cause)
+		return at, fmt.Errorf("%w: the change stream was lost %d times; unless a change was too large, make the oplog longer, for example with db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}): %w", errOplogTooShort, t.lost, cause)
 	}
 	t.logger.Warn().Err(cause).Msg("change stream cannot continue after the checkpoint; scanning the event store and publishing its events again")
 	return t.begin(ctx, scanHistoryLost)

@@ -127,7 +127,7 @@ type term struct {
 	pump       *pump
 	dispatcher *publish.Dispatcher
 	saver      *checkpoint.Saver
-	// lost counts how often in a row the oplog had lost the stream before it moved.
+	// lost counts how often in a row the stream was lost before it moved.
 	lost int
 }
 

@@ -54,7 +54,7 @@ func (c *conn) watch() {
 	}
 }
 
-// endings returns what detaches the links that must end: those to entities, and those that send
+// endings returns functions that detach the links that must end: those to entities, and those that send
 // requests to management nodes. The caller holds the lock.
 func (c *conn) endings(now time.Time) (ends []func()) {
 	for l := range c.senders {
