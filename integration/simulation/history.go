@@ -203,7 +203,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 		l.history.followed = cmp.Or(l.history.followed, time.Now())
 		l.history.mu.Unlock()
 	}
-	if text := string(b); strings.Contains(text, "everything that the change stream had of it is published") && !strings.Contains(text, "the oplog no longer has") {
+	if text := string(b); strings.Contains(text, "everything that the change stream had of it is published") && !strings.Contains(text, "no longer has the former collection") {
 		l.history.drained.Store(true)
 	}
 	level, _ := fields["level"].(string)
