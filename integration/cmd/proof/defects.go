@@ -182,4 +182,28 @@ var defects = []defect{
 		what: "The commands infer and init ended with a panic if two events had a document with more than 100 fields.",
 		by:   "a second reading", commit: "a088a2e4", name: "projector/internal/projection/authoring TestInference",
 	},
+	{
+		what: "While a namespace was throttled, a backlog kept a key that had failed from being sent again, and the checkpoint stood still.",
+		by:   "a second reading", commit: "6baf5c39", name: "publisher/internal/publish TestFailingKeyIsSentWhileTheNamespaceIsThrottled",
+	},
+	{
+		what: "A publisher that MongoDB or the topic had refused stayed not ready for ever once another one led.",
+		by:   "a second reading", commit: "366ebec3", name: "pkg/mongox TestRefusalEndsIfTheProcessAsksNoMore",
+	},
+	{
+		what: "A rebuild failed if an erased aggregate had new events, because its verification did not know that it was one of a build.",
+		by:   "a second reading", commit: "a87db3e7", name: "projector/internal/operate TestVerificationKnowsAGenerationThatIsBuilt",
+	},
+	{
+		what: "The sweep of a projection that was retired never ended.",
+		by:   "a second reading", commit: "5830a832", name: "projector/internal/history TestSweepOfARetiredProjectionEnds",
+	},
+	{
+		what: "A claim check whose read hung stopped the events of its session's other aggregates, and nothing said why.",
+		by:   "a second reading", commit: "8c895705", name: "projector/app TestHangingClaimCheckDoesNotStopItsNeighbours",
+	},
+	{
+		what: "In an event store with a collation, a claim check could count as missing although its event was there.",
+		by:   "a second reading", commit: "b7cd92ae", name: "pkg/eventstore TestWholeReadsTheEventOfAClaimCheck",
+	},
 }
