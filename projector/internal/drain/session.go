@@ -200,7 +200,7 @@ func (s *session) admit(work context.Context, now time.Time) {
 	if len(s.suspects) > 0 && s.reading.read.Load() {
 		for _, d := range s.suspects {
 			if s.deadLetter(work, d); work.Err() != nil {
-				return // it was misread, and the session ends
+				return // the message was misread, or the session is lost
 			}
 		}
 		s.suspects = nil

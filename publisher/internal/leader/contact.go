@@ -150,7 +150,7 @@ func complaintOf(err error) string {
 		return "lease not reached in time; retrying. A request may take 0.3 of the renew deadline: if the lock store is always slower than that, nobody leads. Raise PENSTOCK_LEASE_RENEW_DEADLINE and PENSTOCK_LEASE_DURATION"
 	}
 	if mongox.HasCode(err, codeNotWritablePrimary) {
-		return "lease not written, because the server of the connection is no primary; retrying. Name all members and replicaSet in the connection string instead of directConnection"
+		return "lease not written, because the server of the connection is no primary; retrying. To lead, " + mongox.RemedyNotPrimary
 	}
 	return "lease not reached; retrying"
 }
