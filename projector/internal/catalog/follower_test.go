@@ -278,10 +278,10 @@ func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing
 		if m.Trusted() == nil {
 			t.Error("Trusted returned nil although the registration may have expired")
 		}
-		s.fail(nil, nil)
 		s.put(catalog.Promote(start(t, s.entry("users"), "b"), by))
 		s.join(podWith("b"), time.Hour)
 		s.calls()
+		s.fail(nil, nil)
 		<-time.After(10 * time.Second)
 		if calls := s.calls(); calls != "one sets users 2 in userReadModels" || m.Trusted() != nil {
 			t.Errorf("the engine got %q; trusted: %v", calls, m.Trusted())
