@@ -64,11 +64,13 @@ func (w *World) hide(ctx context.Context, f Fault) {
 	if !within(ctx, 15*time.Minute, func() bool { return w.model("ledger", removed) != nil }) {
 		w.unmet = append(w.unmet, "no sweep has brought back the read model of "+removed+" while that of "+hidden+" cannot be read")
 	}
+	// The sweep parks the hidden one, perhaps later, until its shard answers.
+	parked := func() bool {
+		return slices.ContainsFunc(w.state("parked"), func(d bson.Raw) bool { return text(d, "reason") == "unavailable" })
+	}
+	within(ctx, time.Minute, parked)
 	w.stores.ClearFaults()
-	// The sweep has parked the hidden one until its shard answers.
-	within(ctx, time.Minute, func() bool {
-		return !slices.ContainsFunc(w.state("parked"), func(d bson.Raw) bool { return text(d, "reason") == "unavailable" })
-	})
+	within(ctx, time.Minute, func() bool { return !parked() })
 }
 
 // isRemoved reports whether somebody has removed the read model of an aggregate by hand.

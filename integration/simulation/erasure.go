@@ -178,9 +178,10 @@ func (w *World) retryFailed(ctx context.Context, texts ...string) {
 }
 
 // dropUnknownBuilds removes by hand what the command names as left and no other command removes: a
-// collection of a generation that the catalog does not have, or parts of one that began after the backup
-// of a restored state. A write that MongoDB executed late can also have created a collection again, or
-// a backup of the read models has brought it back.
+// collection of a generation that the catalog does not have, parts of one that began after the backup
+// of a restored state, or the collection that a projection had before the state was lost. A write that
+// MongoDB executed late can also have created a collection again, or a backup of the read models has
+// brought it back.
 func (w *World) dropUnknownBuilds(ctx context.Context) {
 	models := w.stores.client.Database(modelsDatabase)
 	names, _ := models.ListCollectionNames(ctx, bson.D{})
@@ -200,6 +201,14 @@ func (w *World) dropUnknownBuilds(ctx context.Context) {
 	}
 	if !w.plan.has(stateRestoration) {
 		return
+	}
+	for _, projection := range []string{"ledger", "groups"} {
+		live := text(withID(w.state("projections"), w.named(projection)), "live", "collection")
+		for _, name := range []string{w.named(projection), w.named("moved-" + projection)} {
+			if live != "" && name != live {
+				_ = models.Collection(name).Drop(ctx)
+			}
+		}
 	}
 	for _, entry := range w.stores.Documents(stateDatabase, "projections") {
 		later := bson.D{{Key: "$gt", Value: number(entry, "generations")}}

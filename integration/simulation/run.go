@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/integration/simulation/record"
 	"github.com/penstock-cdc/penstock/integration/virtual"
 )
@@ -293,9 +295,15 @@ func (w *World) settle(ctx context.Context) {
 }
 
 // isLive reports whether a version of the ledger or of groups is live, and no other one is being built.
+// After a restore, documents can also be of a generation that the catalog does not know: then the
+// rebuild that docs/operations.md asks for was refused, or another operator has cancelled it.
 func (w *World) isLive(projection string, version int) bool {
 	entry := withID(w.state("projections"), w.named(projection))
 	models := w.models(projection)
+	unknown := func(d bson.Raw) bool { return number(d, "lastGeneration") != number(entry, "live", "generation") }
+	if w.restored.Load() && slices.ContainsFunc(models, unknown) {
+		return false
+	}
 	return number(entry, "live", "generation") > 0 && text(entry, "building", "hash") == "" && len(models) > 0 &&
 		slices.Contains([]int64{number(models[0], "version"), number(models[0], "versions", "0")}, int64(version))
 }
