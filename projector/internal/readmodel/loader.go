@@ -242,7 +242,7 @@ func (l *Loader) read(ctx context.Context, from source, collection string, keys 
 			units = units[len(failed):]
 			continue
 		}
-		most *= 2
+		most = min(2*most, len(units))
 		read := make(map[sideKey]bool, len(found))
 		bytes := 0
 		for _, document := range found {

@@ -135,6 +135,32 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 	}
 }
 
+// empty has no document, but documents of the collection are known to be large.
+type empty struct{ database }
+
+func (empty) page(context.Context, string, bson.Raw, bson.Raw, int, int) ([]bson.Raw, bool, error) {
+	return nil, true, nil
+}
+
+func (empty) find(context.Context, string, bson.Raw, bson.Raw, int) ([]bson.Raw, error) {
+	return nil, nil
+}
+
+// A verification asks for the read models of many aggregates that have none.
+func TestManyAbsentDocumentsOfALargeCollectionAreLoaded(t *testing.T) {
+	t.Parallel()
+	l := newLoads(t, empty{}, LoaderOptions{MaxBytes: 64 << 20})
+	units := make([]model.Unit, 1000)
+	for i := range units {
+		units[i] = keyOf(fmt.Sprint(i))
+	}
+	l.sizes.learn(units[0].Collection, []bson.Raw{make(bson.Raw, 1<<20)})
+	states, err := l.Load(t.Context(), units)
+	if err != nil || len(states) != len(units) {
+		t.Errorf("%d states, %v", len(states), err)
+	}
+}
+
 // refusing answers no read of documents with an id in bad but with err.
 type refusing struct {
 	library
