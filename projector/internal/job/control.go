@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Get returns a job, with the counts of its ranges if it is running. The error is [ErrNotFound] if there
+// Get returns a job, with what its ranges have reached if it is running. The error is [ErrNotFound] if there
 // is none.
 func (s *Store) Get(ctx context.Context, id string) (Job, error) {
 	j, err := s.find(ctx, id)
@@ -21,13 +21,8 @@ func (s *Store) Get(ctx context.Context, id string) (Job, error) {
 	if j.State != Running {
 		return j, nil
 	}
-	counts, finished, reason, err := s.sum(ctx, j)
-	if err != nil {
+	if err := s.sum(ctx, &j); err != nil {
 		return Job{}, err
-	}
-	j.Counts, j.RangesDone = counts, finished
-	if j.Reason == "" {
-		j.Reason = reason
 	}
 	return j, nil
 }

@@ -96,8 +96,9 @@ type Range struct {
 	// Position is what the last save stored; nil if there was none. Work continues from
 	// there.
 	Position bson.Raw `bson:"position,omitempty"`
-	// Counts are those of the last save, for the range from its start.
+	// Counts are those of the last save, for the range from its start. Saved is its time, the server's.
 	Counts map[string]int64 `bson:"counts,omitempty"`
+	Saved  time.Time        `bson:"savedAt,omitempty"`
 	// Holder is the process that has the lease, Epoch the fence of its requests.
 	Holder string `bson:"holder,omitempty"`
 	Epoch  int64  `bson:"epoch"`

@@ -194,6 +194,9 @@ func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 	if err := s.Save(t.Context(), s.claim(t, "moving", "a"), nil, nil, lease); err != nil {
 		t.Fatal(err)
 	}
+	if j, err := s.Get(t.Context(), "moving"); err != nil || time.Since(j.Progressed) > time.Minute {
+		t.Errorf("the job that was saved a moment ago is said to have progressed at %v: %v", j.Progressed, err)
+	}
 	testkit.Start(t, s.Run)
 	gauge := func(name string, labels ...string) float64 { return testkit.Metric(t, registry, name, labels...) }
 	const ages, counts = "penstock_projector_job_progress_age_seconds", "penstock_projector_jobs"

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,12 +120,11 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 		return fmt.Errorf("look for open ranges of job %s: %w", j.ID, err)
 	}
 	// Somebody may have deleted the ranges, or restored the jobs without them.
-	_, finished, _, err := s.sum(ctx, j)
-	if err != nil {
+	if err := s.sum(ctx, &j); err != nil {
 		return err
 	}
 	state, reason := Done, ""
-	if finished < j.Ranges {
+	if j.RangesDone < j.Ranges {
 		state, reason = Failed, errRanges.Error()
 	}
 	_, err = s.end(ctx, j, state, reason, Running)
@@ -148,13 +148,12 @@ func (s *Store) Fail(ctx context.Context, c Claim, reason error) error {
 // end ends a job that is in one of the states from, under the plan of j, and returns it.
 // Otherwise the error is [ErrState], and end returns the job as found.
 func (s *Store) end(ctx context.Context, j Job, state State, reason string, from ...State) (Job, error) {
-	counts, finished, _, err := s.sum(ctx, j)
-	if err != nil {
+	if err := s.sum(ctx, &j); err != nil {
 		return Job{}, err
 	}
 	set := bson.D{
 		{Key: "state", Value: mongox.Literal(state)}, {Key: "finishedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now},
-		{Key: "counts", Value: mongox.Literal(counts)}, {Key: "rangesDone", Value: mongox.Literal(finished)},
+		{Key: "counts", Value: mongox.Literal(j.Counts)}, {Key: "rangesDone", Value: mongox.Literal(j.RangesDone)},
 	}
 	unset := []string{"holder"}
 	if reason == "" {
@@ -209,33 +208,34 @@ func (s *Store) move(ctx context.Context, id string, and bson.E, update bson.A, 
 	return moved, nil
 }
 
-// sum returns the sum of the counts of a job's ranges, the number of finished ranges, and
-// the last error of a range that is retried.
-func (s *Store) sum(ctx context.Context, j Job) (counts map[string]int64, finished int, reason string, err error) {
-	counts = make(map[string]int64)
-	err = s.request(ctx, func(ctx context.Context) error {
+// sum adds what a job's ranges have reached: the sum of their counts, how many are finished, when the
+// last one was saved, and the error of a range that is retried.
+func (s *Store) sum(ctx context.Context, j *Job) error {
+	j.Counts, j.RangesDone = make(map[string]int64), 0
+	err := s.request(ctx, func(ctx context.Context) error {
 		ranges, err := mongox.All[Range](ctx, s.ranges)(s.ranges.Find(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}},
-			options.Find().SetProjection(bson.D{{Key: "counts", Value: 1}, {Key: "done", Value: 1}, {Key: "reason", Value: 1}}).SetBatchSize(maxRanges)))
+			options.Find().SetProjection(bson.D{{Key: "counts", Value: 1}, {Key: "done", Value: 1}, {Key: "reason", Value: 1}, {Key: "savedAt", Value: 1}}).SetBatchSize(maxRanges)))
 		if err != nil {
 			return err
 		}
 		for _, r := range ranges {
 			for name, n := range r.Counts {
-				counts[name] += n
+				j.Counts[name] += n
 			}
 			if r.Done {
-				finished++
+				j.RangesDone++
 			}
-			if r.Reason != "" {
-				reason = r.Reason
+			if r.Saved.After(j.Progressed) {
+				j.Progressed = r.Saved
 			}
+			j.Reason = cmp.Or(j.Reason, r.Reason)
 		}
 		return nil
 	})
 	if err != nil {
 		err = fmt.Errorf("add up the ranges of job %s: %w", j.ID, err)
 	}
-	return counts, finished, reason, err
+	return err
 }
 
 func (s *Store) deleteRanges(ctx context.Context, filter bson.D) error {
