@@ -101,8 +101,13 @@ func (s *Scheduler) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.through.Reset()
 	live := s.options.Live()
+	s.through.Reset()
+	for name, last := range latest {
+		if live[name] != 0 && last.DoneGeneration == live[name] {
+			s.through.WithLabelValues(name).Set(float64(last.Done.UnixMilli()) / 1000)
+		}
+	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(live)) {
 		last := latest[name]
@@ -112,9 +117,6 @@ func (s *Scheduler) beat(ctx context.Context) error {
 				problems = append(problems, s.options.Jobs.Supersede(ctx, name, job.Reconcile, "", "the projection is retired"))
 			}
 			continue
-		}
-		if last.DoneGeneration == live[name] {
-			s.through.WithLabelValues(name).Set(float64(last.Done.UnixMilli()) / 1000)
 		}
 		if !s.due(last, live[name]) || s.options.Replaceable(name) {
 			continue
