@@ -7,8 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/eventstore"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -100,7 +99,9 @@ var errNoProgress = errors.New("the watermark does not move, because other proce
 // because the stream does not deliver those either.
 func (w *Workers) stopped(ctx context.Context, h *folded, f engine.Resumed, written int64) (counts, error) {
 	if f.Cause.Reason == projection.ReasonMissing {
-		more, err := w.readableAfter(ctx, h, f.Watermark)
+		more := false
+		a := aggregate{id: h.unit.AggregateID, raw: h.raw}
+		err := w.readFrom(ctx, &a, f.Watermark+1, bson.Timestamp{}, func([]*event.Event) { more = true })
 		if err != nil || !more {
 			return counts{CountWritten: written, CountUnreadable: 1}, err
 		}
@@ -109,30 +110,4 @@ func (w *Workers) stopped(ctx context.Context, h *folded, f engine.Resumed, writ
 		return nil, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
 	}
 	return counts{CountParked: 1, CountWritten: written}, nil
-}
-
-// readableAfter reports whether the event store has an event of the aggregate after a
-// watermark that keeps the contract.
-func (w *Workers) readableAfter(ctx context.Context, h *folded, watermark int64) (bool, error) {
-	reading, cancel := mongox.Timeout(ctx, readTimeout)
-	defer cancel()
-	cursor, err := w.Events.Open(reading, eventstore.At(h.raw, watermark+1), eventstore.After(h.raw), bson.Timestamp{})
-	if cursor == nil || err != nil {
-		return false, mongox.Explain(reading, err)
-	}
-	defer w.closeCursor(ctx, cursor)
-	for {
-		page, err := cursor.Next(reading)
-		if errors.Is(err, eventstore.ErrEnd) {
-			return false, nil
-		}
-		if err != nil {
-			return false, mongox.Explain(reading, err)
-		}
-		for _, document := range page {
-			if ev, err := w.Events.Read(document); err == nil && ev.EventID > watermark {
-				return true, nil
-			}
-		}
-	}
 }
