@@ -94,21 +94,8 @@ func (s *step) like() string {
 	return s.entry.Building.Collection
 }
 
-// fold starts the job that folds every aggregate from the event store. Before it, the pods
-// have headStart to begin with live writes, so that less is left to the sweep.
+// fold starts the job that folds every aggregate from the event store.
 func (s *step) fold(ctx context.Context) error {
-	if s.entry.Building.Jobs.Build == "" {
-		behind, err := s.notServing(ctx, true)
-		if err != nil {
-			return err
-		}
-		if s.prepared.IsZero() {
-			s.prepared = time.Now()
-		}
-		if len(behind) > 0 && time.Since(s.prepared) < headStart {
-			return nil
-		}
-	}
 	done, err := s.run(ctx, job.Build, 0, s.entry.Building.Jobs.Build, nil,
 		func(b *Build, id string) { b.Jobs.Build = id })
 	if err != nil || done == nil {
@@ -123,7 +110,7 @@ func (s *step) fold(ctx context.Context) error {
 func (s *step) catchUp(ctx context.Context) error {
 	b := s.entry.Building
 	if b.Jobs.Sweep == "" {
-		behind, err := s.notServing(ctx, false)
+		behind, err := s.notServing(ctx)
 		if err != nil {
 			return err
 		}
@@ -145,11 +132,10 @@ func nextRound(b *Build) {
 	b.Jobs.Sweep, b.Jobs.Verify = "", ""
 }
 
-// notServing names the alive pods that settle events without the generation. If deferring
-// is set, pods that defer events do not count as such.
-func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error) {
+// notServing names the alive pods that settle events without the generation.
+func (s *step) notServing(ctx context.Context) ([]string, error) {
 	serves := func(serving Serving) bool {
-		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
+		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && !serving.Defers
 	}
 	alive, err := s.pods(ctx)
 	return s.lacking(alive, func(r Registration) bool { return slices.ContainsFunc(r.Serves, serves) }), err
@@ -214,7 +200,7 @@ func (s *step) proven(ctx context.Context, leftOut int64) error {
 	case (b.Parked > 0 || leftOut > b.Allowed.Parked) && s.entry.Live != nil:
 		return s.verifyAgain(ctx)
 	}
-	behind, err := s.notServing(ctx, false)
+	behind, err := s.notServing(ctx)
 	if err != nil {
 		return err
 	}

@@ -98,8 +98,6 @@ const (
 	tick  = 2 * time.Second
 	watch = 500 * time.Millisecond
 	busy  = 100 * time.Millisecond
-	// headStart is how long the pods have to serve a new generation before it is built.
-	headStart = 10 * time.Second
 	// linger is the time after which garbage is removed for the second time.
 	linger = time.Hour
 )
@@ -211,8 +209,6 @@ type progress struct {
 	generation int64
 	// retry is when the next step may follow one that has failed.
 	retry time.Time
-	// prepared is when pods could first serve the generation.
-	prepared time.Time
 	// begun is the token of the promotion that this term has begun, or has taken over.
 	// withdrawable is set until another coordinator could have renamed the collection, or this
 	// one begins to.

@@ -110,9 +110,6 @@ type Target struct {
 	// Building is set while the generation is built. No reader uses it yet, so it never
 	// delays the settlement of an event.
 	Building bool
-	// GivenUp is the hash of the definition that was to replace this live one and whose
-	// build an operator cancelled; empty for none.
-	GivenUp string
 	// Defers is set if an event is settled without this generation when the generation
 	// lacks earlier events: a job that has not begun yet will fold the aggregate.
 	Defers bool
@@ -129,11 +126,7 @@ func Targets(entries map[string]*Entry) []Target {
 			continue
 		}
 		if live := e.Live; live != nil && !live.Frozen {
-			target := Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection, Erased: e.ErasedAt != nil}
-			if e.GivenUp != nil {
-				target.GivenUp = e.GivenUp.Hash
-			}
-			targets = append(targets, target)
+			targets = append(targets, Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection, Erased: e.ErasedAt != nil})
 		}
 		if b := e.Building; b != nil && b.Ongoing() {
 			targets = append(targets, Target{Projection: name, Generation: b.Generation, Definition: b.Definition, Collection: b.Shadow, Building: true, Defers: b.State == Building, Erased: e.ErasedAt != nil})
