@@ -226,10 +226,16 @@ var faultKinds = map[string]faultKind{
 	}},
 	"detach links": {server: servicebus, run: func(_ context.Context, w *World, f Fault) {
 		entity := []string{w.topic(), w.subscription(), w.subscription() + "/$management"}[f.Way%3]
-		_ = w.bus.DetachLinks(entity, []string{
+		condition := []string{
 			"amqp:link:detach-forced", "com.microsoft:timeout", "amqp:link:message-size-exceeded",
 			"amqp:not-allowed", "amqp:not-found", "com.microsoft:entity-disabled",
-		}[f.Process%6])
+		}[f.Process%6]
+		if w.plan.Receiver == "sdk" && condition == "com.microsoft:timeout" {
+			// A goroutine of the SDK would receive again without a pause, and virtual time would stop
+			// (receiver.go, newReleaserFunc).
+			condition = "amqp:link:detach-forced"
+		}
+		_ = w.bus.DetachLinks(entity, condition)
 	}},
 	// The broker ends the links of a client whose claim has expired.
 	"expire claims": {later: true, server: servicebus, run: func(_ context.Context, w *World, _ Fault) {

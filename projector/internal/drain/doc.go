@@ -88,7 +88,8 @@
 //     messages as the inbox has room for, and while credit is left it does not pause between
 //     calls. If the SDK releases a message nevertheless, the Handler sees a gap.
 //   - (0, nil) before the context ends means a dead link, and the next call would silently
-//     attach the same session again.
+//     attach the same session again. After a detach as busy or timed out, that goroutine uses a
+//     core until the next call.
 //   - A settlement may report success after the lock was lost, and after an error the SDK
 //     sleeps 3.2 s or more before it attaches again. So the timeout of a settlement is shorter.
 //   - The SDK asks the broker to wait for a session until the deadline of the context, and
