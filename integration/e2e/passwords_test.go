@@ -67,7 +67,7 @@ func TestServicesEndIfTheirPasswordIsWrongForTooLong(t *testing.T) {
 	needsProcesses(t)
 	s, b := newScenarioWithUsers(t, "PENSTOCK_DRAIN_TIMEOUT=5s")
 	b.set(t, "service", "old")
-	s.SetEnv("MONGODB_URI="+b.uri("service", "old"), "PENSTOCK_FATAL_AFTER=10s")
+	s.SetEnv("MONGODB_URI="+b.uri("service", "old"), "PENSTOCK_FATAL_AFTER=20s")
 	s.start(2, 2)
 	s.load(3 * time.Second)
 	s.awaitPublished(0.2)
