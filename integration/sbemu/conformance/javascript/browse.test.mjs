@@ -25,7 +25,7 @@ test("a peek begins at the number that it is given", async () => {
 test("a scheduled message comes at its time", async () => {
   const name = await queue();
   const sender = client.createSender(name);
-  const [number] = await sender.scheduleMessages({ body: "later" }, inSeconds(2));
+  const [number] = await sender.scheduleMessages({ body: "later" }, inSeconds(5));
   const receiver = client.createReceiver(name);
   const [peeked] = await receiver.peekMessages(1);
   assert.equal(peeked.state, "scheduled");

@@ -139,10 +139,10 @@ test("a released message comes again, uncounted", async () => {
 });
 
 test("a connection without traffic is kept open by the server's empty frames", async () => {
-  const connection = await open({ idle_time_out: 2000 });
+  const connection = await open({ idle_time_out: 8000 });
   let lost = false;
   connection.on("disconnected", () => (lost = true));
-  await new Promise((resolve) => setTimeout(resolve, 5000));
+  await new Promise((resolve) => setTimeout(resolve, 12000));
   assert.equal(lost, false);
   assert.ok(connection.is_open());
 });

@@ -206,7 +206,7 @@ class Browsing(Case):
     def test_scheduled_message_comes_at_its_time(self):
         queue = self.queue()
         [number] = self.sender(queue).schedule_messages(
-            message("later"), datetime.datetime.utcnow() + datetime.timedelta(seconds=2))
+            message("later"), datetime.datetime.utcnow() + datetime.timedelta(seconds=5))
         receiver = self.receiver(queue)
         self.assertEqual([got.sequence_number for got in receiver.peek_messages(1)], [number])
         self.assertNothing(receiver)
