@@ -137,14 +137,14 @@ func TestSweepWaitsTheGracePeriodForTheStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, histories(20, 1)...)
 	j := testJob
-	j.Params = testkit.Raw(Params{GraceMillis: 600})
+	j.Params = testkit.Raw(Params{GraceMillis: 5000})
 	for i := range 20 {
 		if i != 7 {
 			time.AfterFunc(100*time.Millisecond, func() { w.has(t, fmt.Sprintf("a-%02d", i), 1, 2) })
 		}
 	}
 	begun, s := time.Now(), &saver{saves: -1}
-	if err := w.workers().sweep(t.Context(), j, span{}, s); err != nil || time.Since(begun) < 600*time.Millisecond {
+	if err := w.workers().sweep(t.Context(), j, span{}, s); err != nil || time.Since(begun) < 5*time.Second {
 		t.Errorf("took %v, %v", time.Since(begun), err)
 	}
 	wantCounts(t, s.r.counts, map[string]int64{CountBehind: 1, CountAggregates: 20})
