@@ -55,7 +55,7 @@ var promises = []promise{
 	{"G1, G2, G7: every event reaches the topic, also if the oplog is lost, and first occurrences in order", checkTopic},
 	{"G1: a message has the event as it is stored", checkMessages},
 	{"G1: the checkpoint is never ahead of the topic", checkCheckpoint},
-	{"G3, G8: read models equal the fold of the event store", checkReadModels},
+	{"G3, G5, G8: read models equal the fold of the event store", checkReadModels},
 	{"G4: at most one instance leads", noted(func(o *outcome) []string { return o.world.history.overlaps() })},
 	{"G4: the checkpoint of a term never goes back", noted(func(o *outcome) []string { return o.watched.back })},
 	{"G8: no change of the catalog or of a registration overwrites a later one", noted(func(o *outcome) []string { return o.watched.overwritten })},

@@ -54,6 +54,7 @@ func TestHistories(t *testing.T) {
 		return
 	}
 	began := time.Now()
+	keep := keeper(t, first)
 	total := tally{States: make(map[uint64]bool)}
 	var running sync.WaitGroup
 	places := make(chan struct{}, parallel())
@@ -76,7 +77,7 @@ func TestHistories(t *testing.T) {
 	running.Wait()
 	took := time.Since(began)
 	total.print(took)
-	total.keep(t, first, ran, took)
+	keep(&total, ran, took)
 }
 
 // childFile is the variable with the file into which a child process writes its tally.
@@ -294,8 +295,8 @@ func write(t *testing.T, r *Result, file string) {
 
 // print prints the sums, also to the file that SUMMARY names, and the faults of each kind.
 func (c *tally) print(took time.Duration) {
-	sums := fmt.Sprintf("%d histories with %d events, %d answers of /applied, %d requests to MongoDB and %v of virtual time in %v (%.1f a minute), each held against %d promises; faults met %d different states; the slowest settled in %v\n",
-		c.Histories, c.Events, c.Answers, c.Requests, c.Virtual.Round(time.Second), took.Round(time.Second), float64(c.Histories)/took.Minutes(), len(promises), len(c.States), c.Slowest.Round(time.Second))
+	sums := fmt.Sprintf("%d histories (failed: %d) with %d events, %d answers of /applied, %d requests to MongoDB and %v of virtual time in %v (%.1f a minute), each held against %d promises; faults met %d different states; the slowest settled in %v\n",
+		c.Histories, c.Failed, c.Events, c.Answers, c.Requests, c.Virtual.Round(time.Second), took.Round(time.Second), float64(c.Histories)/took.Minutes(), len(promises), len(c.States), c.Slowest.Round(time.Second))
 	fmt.Print(sums)
 	if file := os.Getenv("SUMMARY"); file != "" {
 		if err := os.WriteFile(file, []byte(sums), 0o600); err != nil {
@@ -307,19 +308,22 @@ func (c *tally) print(took time.Duration) {
 	}
 }
 
-// keep adds the run to the record, if RECORD names its folder.
-func (c *tally) keep(t *testing.T, first, last uint64, took time.Duration) {
+// keeper returns what adds the run that begins now to the record, if RECORD names its folder.
+func keeper(t *testing.T, first uint64) func(c *tally, last uint64, took time.Duration) {
 	t.Helper()
 	folder := os.Getenv("RECORD")
 	if folder == "" {
-		return
+		return func(*tally, uint64, time.Duration) {}
 	}
 	origin, err := record.Now()
-	if err == nil {
-		curve := append(slices.Clone(c.Curve), record.Point{Histories: c.Histories, States: len(c.States)})
-		err = record.Append(folder, record.RunsFile, record.Run{Origin: origin, First: first, Last: last, Failed: c.Failed, Tally: c.Tally, Took: took.Round(time.Second), States: slices.Compact(curve)})
-	}
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	return func(c *tally, last uint64, took time.Duration) {
+		curve := append(slices.Clone(c.Curve), record.Point{Histories: c.Histories, States: len(c.States)})
+		run := record.Run{Origin: origin, First: first, Last: last, Failed: c.Failed, Tally: c.Tally, Took: took.Round(time.Second), States: slices.Compact(curve)}
+		if err := record.Append(folder, record.RunsFile, run); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -19,8 +18,9 @@ const head = `# The record
 This page is made by ` + "`make proof`" + `. It says what the [random histories](simulation.md) of this project have shown, run by run, which of the known mutations they find, and which defects were found by what. Everything in it comes from [files](../integration/simulation/record) to which each run adds a line; people have typed only what is said about each defect, why histories failed, and why they are blind to a mutation.
 
 ` + "```console" + `
-$ make proof SEEDS=1..300        # or FOR=8h: adds a run, and writes this page again
-$ make proof MUTATIONS=.         # tries the mutations too, about a minute each
+$ make proof SEEDS=1..300            # adds a run, and writes this page again
+$ make proof SEEDS=%d FOR=8h       # goes on with seeds that are not here yet
+$ make proof MUTATIONS=.             # tries the mutations too, about a minute each
 ` + "```" + `
 
 `
@@ -28,11 +28,13 @@ $ make proof MUTATIONS=.         # tries the mutations too, about a minute each
 // page returns the page. trials are in the order in which they were made.
 func page(runs []record.Run, trials []record.Mutation) string {
 	var b strings.Builder
-	b.WriteString(head)
 	var sum record.Tally
+	var last uint64
 	for _, r := range runs {
 		sum.Add(&r.Tally)
+		last = max(last, r.Last)
 	}
+	fmt.Fprintf(&b, head, last+1)
 	histories(&b, runs, &sum)
 	checks(&b, sum.Histories)
 	faults(&b, sum.Faults)
@@ -59,7 +61,7 @@ func table(b *strings.Builder, header []string, lines [][]string) {
 // histories lists the runs, the newest first, and their sum.
 func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 	b.WriteString("## Histories\n\n")
-	failed, different := 0, make(map[uint64]bool)
+	failed, begun, different, mended := 0, 0, make(map[uint64]bool), make(map[string]int)
 	var explained strings.Builder
 	var lines [][]string
 	row := func(first, commit, seeds string, t *record.Tally, failed string) []string {
@@ -73,16 +75,26 @@ func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 		failures := number(len(r.Failed))
 		if len(r.Failed) > 0 {
 			failures += fmt.Sprintf(": %d", r.Failed)
-			fmt.Fprintf(&explained, "- `%s` with seed %s: %s\n", r.Commit, strings.ReplaceAll(strings.Trim(fmt.Sprint(r.Failed), "[]"), " ", ", "), cmp.Or(r.Explained, "not explained yet"))
+		}
+		begun += int(r.Last - r.First + 1)
+		for _, e := range r.Explained {
+			mended[e.Mended] += len(e.Seeds)
+			fmt.Fprintf(&explained, "- `%s`, %s (%s): %s.\n", r.Commit, strings.ReplaceAll(strings.Trim(fmt.Sprint(e.Seeds), "[]"), " ", ", "), e.Mended, e.Why)
 		}
 		lines = append(lines, row(r.At.Format(time.DateOnly), "`"+r.Commit+"`", fmt.Sprintf("%d to %d", r.First, r.Last), &r.Tally, failures))
 	}
 	lines = append(lines, row("all", "", number(len(different))+" different ones", sum, number(failed)))
 	table(b, []string{"day", "commit", "seeds", "histories", "virtual hours", "events", "requests to MongoDB", "answers to readers", "failed"}, lines)
-	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet. Only `make proof` adds a line: runs in which the code was being mended are not here, and what they found is among the [defects](#defects-found).\n\n")
-	if explained.Len() > 0 {
-		fmt.Fprintf(b, "Why histories failed:\n\n%s\n", explained.String())
+	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet. Only `make proof` adds a line: runs in which the code was being mended are not here.\n\n")
+	fmt.Fprintf(b, "Of %s histories that began, %s ended; the others are among the %s that failed. What was wrong:\n\n", number(begun), number(sum.Histories), number(failed))
+	for _, what := range slices.Sorted(maps.Keys(mended)) {
+		fmt.Fprintf(b, "- %s: %d\n", what, mended[what])
+		failed -= mended[what]
 	}
+	if failed > 0 {
+		fmt.Fprintf(b, "- not explained yet: %d\n", failed)
+	}
+	fmt.Fprintf(b, "\nBy commit and seed:\n\n%s\n", explained.String())
 }
 
 // id finds the promises in the name of a check.
@@ -105,7 +117,7 @@ func checks(b *strings.Builder, histories int) {
 			byPromise[promise] = append(byPromise[promise], what)
 		}
 	}
-	fmt.Fprintf(b, "Each of the %s histories was checked for all [promises](../ARCHITECTURE.md#what-is-promised) of its commit. Now these are:\n\n", number(histories))
+	fmt.Fprintf(b, "Each of the %s histories was held against all checks of its commit, except for [what they cannot show](simulation.md#what-it-cannot-show). Now these are, by [promise](../ARCHITECTURE.md#what-is-promised):\n\n", number(histories))
 	for _, promise := range slices.Sorted(maps.Keys(byPromise)) {
 		fmt.Fprintf(b, "### %s\n\n", promise)
 		for _, what := range byPromise[promise] {
@@ -117,7 +129,7 @@ func checks(b *strings.Builder, histories int) {
 
 // faults lists how often each kind of fault has struck.
 func faults(b *strings.Builder, struck map[string]int) {
-	b.WriteString("## Faults\n\n")
+	b.WriteString("## Faults\n\nHow often each was begun: one that finds nothing to strike counts too. [The code](../integration/simulation/faults.go) says what each does.\n\n")
 	var lines [][]string
 	for _, kind := range slices.Sorted(maps.Keys(struck)) {
 		lines = append(lines, []string{kind, number(struck[kind])})
@@ -134,7 +146,7 @@ func curve(b *strings.Builder, runs []record.Run) {
 		}
 	}
 	b.WriteString("## New states\n\n")
-	fmt.Fprintf(b, "A state is what a fault meets: its kind, how many publishers and projectors run, whether one leads and what it reads from, the step of each build, whether an aggregate is parked, and whether other faults last. In the longest run, of %s histories, the faults had met this many different ones after:\n\n", number(longest.Histories))
+	fmt.Fprintf(b, "A state is what a fault meets: its kind, how many publishers and projectors run, whether one leads and what it reads from, the step of each build, whether an aggregate is parked, and whether other faults last. In the longest run, of %s histories on `%s`, the faults had met this many different ones after:\n\n", number(longest.Histories), longest.Commit)
 	var lines [][]string
 	before := record.Point{}
 	for _, p := range longest.States {
@@ -142,6 +154,7 @@ func curve(b *strings.Builder, runs []record.Run) {
 		before = p
 	}
 	table(b, []string{"histories", "states", "new ones a history, since the line above"}, lines)
+	b.WriteString("The curve still rises: more histories meet states that none has met.\n\n")
 }
 
 // score lists the mutations: who finds each, and why histories do not.
@@ -151,7 +164,7 @@ func score(b *strings.Builder, trials []record.Mutation) {
 		tried[m.Name] = m
 	}
 	b.WriteString("## Mutations\n\n")
-	var all, byHistories, byTests int
+	var all, byHistories, early, byTests int
 	var lines [][]string
 	for _, m := range mutations.Table {
 		by, last := "histories", "not on record"
@@ -168,6 +181,9 @@ func score(b *strings.Builder, trials []record.Mutation) {
 				result = "found"
 			case trial.Seed > 0:
 				byHistories++
+				if trial.Seed <= mutations.Most {
+					early++
+				}
 				result = fmt.Sprintf("found by seed %d: %s", trial.Seed, trial.Promise)
 			case trial.Found():
 				byHistories++
@@ -177,13 +193,13 @@ func score(b *strings.Builder, trials []record.Mutation) {
 		}
 		lines = append(lines, []string{m.Name, by, last})
 	}
-	fmt.Fprintf(b, "Each is a defect that `make mutations` puts into the services. There are %d, and %d were tried: histories have found %d of them, and a test %d. A trial begins with the seed that found the defect before, and goes on with seeds 1 to 40.\n\n", len(mutations.Table), all, byHistories, byTests)
+	fmt.Fprintf(b, "Each is a defect that `make mutations` puts into the services. There are %d, and %d were tried: histories have found %d of them, of these %d with a seed of 1 to %d, and a test %d. A trial begins with the seed that found the defect before, if one is known, and goes on with seeds 1 to %d; only what fails with the defect and passes without it counts. What a test finds is not tried with histories.\n\n", len(mutations.Table), all, byHistories, early, mutations.Most, byTests, mutations.Most)
 	table(b, []string{"defect", "expected of", "last tried"}, lines)
 }
 
 // found lists the defects that were found.
 func found(b *strings.Builder) {
-	b.WriteString("## Defects found\n\nThe commit mends the defect. Where a plan is named, every CI runs it (`integration/simulation/testdata/failed`).\n\n")
+	b.WriteString("## Defects found\n\nThese are those whose finder and test are known; git has more, and mends that [ADR 0015](adr/0015-fewer-mechanisms.md) took back with their rare worlds are not here. The commit mends the defect, and the command passes: it fails once the mend is taken back, which a mutation does by itself. A seed that is named can draw another plan today, as plans change when the world gets new faults; many are of runs from before this record. Every CI runs the plans of `integration/simulation/testdata/failed`. A second reading is one by somebody who has not written the code.\n\n")
 	var lines [][]string
 	for _, d := range defects {
 		lines = append(lines, []string{d.what, d.by, "`" + d.commit + "`", d.again()})

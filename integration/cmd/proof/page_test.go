@@ -19,7 +19,7 @@ const top = "../../.."
 func TestPageSaysWhatTheRecordHas(t *testing.T) {
 	dir := t.TempDir()
 	at := record.Origin{At: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), Commit: "0123456789"}
-	run := record.Run{Origin: at, First: 1, Last: 60, Failed: []uint64{12}, Explained: "no operator waited", States: []record.Point{{Histories: 10, States: 40}, {Histories: 60, States: 90}}}
+	run := record.Run{Origin: at, First: 1, Last: 60, Failed: []uint64{12}, Explained: []record.Explanation{{Seeds: []uint64{12}, Mended: "simulation", Why: "no operator waited"}}, States: []record.Point{{Histories: 10, States: 40}, {Histories: 60, States: 90}}}
 	run.Tally = record.Tally{Histories: 60, Events: 12_345, Requests: 1_234_567, Virtual: 5 * time.Hour, Faults: map[string]int{"crash projector": 321}}
 	trial := record.Mutation{Origin: at, Name: mutations.Table[0].Name, Seed: 7, Promise: "G4: at most one instance leads"}
 	for file, line := range map[string]any{record.RunsFile: &run, record.MutationsFile: &trial} {
@@ -34,12 +34,15 @@ func TestPageSaysWhatTheRecordHas(t *testing.T) {
 	for _, want := range []string{
 		"| 2026-11-28 | `0123456789` | 1 to 60 | 60 | 5.0 | 12,345 | 1,234,567 | 0 | 1: [12] |",
 		"| all |  | 60 different ones | 60 |",
-		"- `0123456789` with seed 12: no operator waited\n",
+		"Of 60 histories that began, 60 ended",
+		"- simulation: 1\n",
+		"- `0123456789`, 12 (simulation): no operator waited.\n",
+		"SEEDS=61 FOR=8h",
 		"| crash projector | 321 |",
 		"| 60 | 90 | 1.0 |",
 		"### G3\n\n- read models equal the fold of the event store\n",
 		"found by seed 7: G4: at most one instance leads",
-		"histories have found 1 of them, and a test 0",
+		"histories have found 1 of them, of these 1 with a seed of 1 to 40, and a test 0",
 		"not on record",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -1,7 +1,6 @@
 package mutations
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,9 +211,8 @@ func hunt(t *testing.T, m Mutation, program string, sound func(seed int) bool) (
 	if m.Found > 0 && search(m.Found, m.Found) {
 		return found, promise
 	}
-	most := cmp.Or(m.Seeds, 40)
-	if !search(1, most) {
-		t.Errorf("not found in %d histories", most)
+	if !search(1, Most) {
+		t.Errorf("not found in %d histories", Most)
 	}
 	return found, promise
 }

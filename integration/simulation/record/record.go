@@ -29,16 +29,23 @@ type Origin struct {
 type Run struct {
 	Origin
 	// First and Last are its seeds. Failed are those whose histories broke a promise.
-	First  uint64   `json:"first"`
-	Last   uint64   `json:"last"`
-	Failed []uint64 `json:"failed,omitempty"`
-	// Explained says why these histories failed. People type it.
-	Explained string `json:"explained,omitempty"`
+	First     uint64        `json:"first"`
+	Last      uint64        `json:"last"`
+	Failed    []uint64      `json:"failed,omitempty"`
+	Explained []Explanation `json:"explained,omitempty"`
 	Tally
 	// Took is the time of the clock.
 	Took time.Duration `json:"took"`
 	// States is how many different states the faults had met after some histories.
 	States []Point `json:"states"`
+}
+
+// Explanation says why histories failed. People type it.
+type Explanation struct {
+	Seeds []uint64 `json:"seeds"`
+	// Mended says what was wrong: the services, the documentation, or the simulation itself.
+	Mended string `json:"mended"`
+	Why    string `json:"why"`
 }
 
 // Tally is what histories contained.
@@ -106,7 +113,7 @@ func Now() (Origin, error) {
 	if err != nil {
 		return Origin{}, err
 	}
-	changes, err := git("status", "--porcelain", "--", ":/*.go")
+	changes, err := git("status", "--porcelain", "--", ":/", ":!:/docs", ":!:/integration/simulation/record")
 	if err != nil {
 		return Origin{}, err
 	}
