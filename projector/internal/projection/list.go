@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/penstock-cdc/penstock/pkg/similar"
+	"github.com/penstock-cdc/penstock/pkg/yamlplace"
 	"github.com/penstock-cdc/penstock/projector/internal/fold"
 )
 
@@ -144,7 +145,7 @@ func (p place) pushForm(node *yaml.Node) (value *yaml.Node, form *listForm) {
 func (p place) sorting(node *yaml.Node) (by string, direction int) {
 	at := node
 	if node.Kind == yaml.MappingNode && len(node.Content) == 2 {
-		by, at = node.Content[0].Value, node.Content[1]
+		by, at = node.Content[0].Value, yamlplace.Resolve(node.Content[1])
 	}
 	switch {
 	case node.Kind == yaml.MappingNode && fold.Updatable(by) != nil:

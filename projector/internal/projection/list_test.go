@@ -32,6 +32,7 @@ func TestPushSortsAndKeeps(t *testing.T) {
 		{"top two", top, `{"l":[{"p":"a","n":5},{"p":"b","n":3}]}`, `{"p":"c","n":4}`, `{"l":[{"p":"a","n":5},{"n":4,"p":"c"}]}`},
 		{"not among the top two", top, `{"l":[{"p":"a","n":5},{"p":"b","n":3}]}`, `{"p":"c","n":2}`, `{"l":[{"p":"a","n":5},{"p":"b","n":3}]}`},
 		{"as good as another", top, `{"l":[{"p":"a","n":5},{"p":"b","n":3}]}`, `{"p":"c","n":3.0}`, `{"l":[{"p":"a","n":5},{"p":"b","n":3}]}`},
+		{"with an alias", `{inc: {other: &one 1}, push: {l: {value: payload, sort: {n: *one}}}}`, `{"l":[{"n":2}]}`, `{"n":1}`, `{"other":1,"l":[{"n":1},{"n":2}]}`},
 		{"without the field", `{push: {l: {value: payload, sort: {n: 1}}}}`, `{"l":[{"n":1},{"n":null},7,{"m":1}]}`, `{"n":0}`, `{"l":[{"n":null},7,{"m":1},{"n":0},{"n":1}]}`},
 		{"an empty optional", `{push: {l: {value: "payload.?n", keep: 1}}}`, `{"l":[2,1]}`, `{}`, `{"l":[2,1]}`},
 		{"no order", `{push: {l: {value: payload.n, sort: 1}}}`, `{"l":[1]}`, `{"n":"a"}`, `error: push l: sort the list: string and int have no order`},
