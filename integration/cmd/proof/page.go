@@ -85,8 +85,8 @@ func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 	}
 	lines = append(lines, row("all", "", number(len(different))+" different ones", sum, number(failed)))
 	table(b, []string{"day", "commit", "seeds", "histories", "virtual hours", "events", "requests to MongoDB", "answers to readers", "failed"}, lines)
-	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet. Only `make proof` adds a line: runs in which the code was being mended are not here.\n\n")
-	fmt.Fprintf(b, "Of %s histories that began, %s ended; the others are among the %s that failed. What was wrong:\n\n", number(begun), number(sum.Histories), number(failed))
+	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet. Only `make proof` adds a line: runs of `make simulate` are not here.\n\n")
+	fmt.Fprintf(b, "Of %s histories that began, %s ended; the others are among the %s that failed. Where the mistake was; in the simulation, it was a check or an operator:\n\n", number(begun), number(sum.Histories), number(failed))
 	for _, what := range slices.Sorted(maps.Keys(mended)) {
 		fmt.Fprintf(b, "- %s: %d\n", what, mended[what])
 		failed -= mended[what]
@@ -94,7 +94,10 @@ func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 	if failed > 0 {
 		fmt.Fprintf(b, "- not explained yet: %d\n", failed)
 	}
-	fmt.Fprintf(b, "\nBy commit and seed:\n\n%s\n", explained.String())
+	if explained.Len() > 0 {
+		fmt.Fprintf(b, "\nBy commit and seed:\n\n%s", explained.String())
+	}
+	b.WriteString("\n")
 }
 
 // id finds the promises in the name of a check.
@@ -117,7 +120,7 @@ func checks(b *strings.Builder, histories int) {
 			byPromise[promise] = append(byPromise[promise], what)
 		}
 	}
-	fmt.Fprintf(b, "Each of the %s histories was held against all checks of its commit, except for [what they cannot show](simulation.md#what-it-cannot-show). Now these are, by [promise](../ARCHITECTURE.md#what-is-promised):\n\n", number(histories))
+	fmt.Fprintf(b, "Each of the %s histories was held against all checks of its commit, except for [what they cannot show](simulation.md#what-it-cannot-show). Today's checks, by [promise](../ARCHITECTURE.md#what-is-promised):\n\n", number(histories))
 	for _, promise := range slices.Sorted(maps.Keys(byPromise)) {
 		fmt.Fprintf(b, "### %s\n\n", promise)
 		for _, what := range byPromise[promise] {
@@ -134,7 +137,7 @@ func faults(b *strings.Builder, struck map[string]int) {
 	for _, kind := range slices.Sorted(maps.Keys(struck)) {
 		lines = append(lines, []string{kind, number(struck[kind])})
 	}
-	table(b, []string{"fault", "struck"}, lines)
+	table(b, []string{"fault", "begun"}, lines)
 }
 
 // curve shows how many new states the histories of the longest run have found.
@@ -154,7 +157,9 @@ func curve(b *strings.Builder, runs []record.Run) {
 		before = p
 	}
 	table(b, []string{"histories", "states", "new ones a history, since the line above"}, lines)
-	b.WriteString("The curve still rises: more histories meet states that none has met.\n\n")
+	if n := len(longest.States); n > 1 && longest.States[n-1].States > longest.States[n-2].States {
+		b.WriteString("The curve still rises: more histories meet states that none has met.\n\n")
+	}
 }
 
 // score lists the mutations: who finds each, and why histories do not.
@@ -178,7 +183,8 @@ func score(b *strings.Builder, trials []record.Mutation) {
 			switch {
 			case trial.Test != "":
 				byTests++
-				result = "found"
+				_, test, _ := strings.Cut(trial.Test, " ")
+				result = "found by `" + test + "`"
 			case trial.Seed > 0:
 				byHistories++
 				if trial.Seed <= mutations.Most {
@@ -199,7 +205,7 @@ func score(b *strings.Builder, trials []record.Mutation) {
 
 // found lists the defects that were found.
 func found(b *strings.Builder) {
-	b.WriteString("## Defects found\n\nThese are those whose finder and test are known; git has more, and mends that [ADR 0015](adr/0015-fewer-mechanisms.md) took back with their rare worlds are not here. The commit mends the defect, and the command passes: it fails once the mend is taken back, which a mutation does by itself. A seed that is named can draw another plan today, as plans change when the world gets new faults; many are of runs from before this record. Every CI runs the plans of `integration/simulation/testdata/failed`. A second reading is one by somebody who has not written the code.\n\n")
+	b.WriteString("## Defects found\n\nThis table has the defects whose finder and test are known; git has more, and mends that [ADR 0015](adr/0015-fewer-mechanisms.md) took back with their rare worlds are not here. The commit mends the defect. A test or plan passes today, and fails without the mend; `make mutations` takes the mend back itself, and passes if the defect is found. A seed that is named can draw another plan today, as plans change when the world gets new faults; many are of runs from before this record. Every CI runs the plans of `integration/simulation/testdata/failed`. A second reading is one by somebody who has not written the code.\n\n")
 	var lines [][]string
 	for _, d := range defects {
 		lines = append(lines, []string{d.what, d.by, "`" + d.commit + "`", d.again()})

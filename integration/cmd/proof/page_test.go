@@ -78,6 +78,26 @@ func TestDefectsCanBeSeenAgain(t *testing.T) {
 	}
 }
 
+// TestExplanationsAreOfFailedHistories checks what people have typed into the record, and that a commit is known.
+func TestExplanationsAreOfFailedHistories(t *testing.T) {
+	runs, err := record.Read[record.Run](filepath.Join(top, folder), record.RunsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		var explained []uint64
+		for _, e := range r.Explained {
+			explained = append(explained, e.Seeds...)
+		}
+		if slices.Sort(explained); !slices.Equal(explained, r.Failed) {
+			t.Errorf("%s: seeds %d failed, and %d are explained", r.Commit, r.Failed, explained)
+		}
+	}
+	if now, err := record.Now(); err != nil || len(now.Commit) < 10 {
+		t.Errorf("the present commit is %q, %v", now.Commit, err)
+	}
+}
+
 // TestPageOfTheRepository checks that docs/proof.md was made from the record and the table.
 func TestPageOfTheRepository(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(top, "docs/proof.md"))

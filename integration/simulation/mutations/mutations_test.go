@@ -86,7 +86,8 @@ func TestMutationsAreFound(t *testing.T) {
 	}
 }
 
-// keep adds a trial to the record, if RECORD names its folder.
+// keep adds a trial to the record, if RECORD names its folder. The commit is that of the trial's end, so
+// nobody may commit meanwhile.
 func keep(t *testing.T, m record.Mutation) {
 	t.Helper()
 	folder := os.Getenv("RECORD")

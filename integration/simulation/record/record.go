@@ -113,7 +113,7 @@ func Now() (Origin, error) {
 	if err != nil {
 		return Origin{}, err
 	}
-	changes, err := git("status", "--porcelain", "--", ":/", ":!:/docs", ":!:/integration/simulation/record")
+	changes, err := git("status", "--porcelain", "--", ":/", ":!/docs", ":!/integration/simulation/record")
 	if err != nil {
 		return Origin{}, err
 	}
