@@ -93,8 +93,8 @@ func (w *World) eraseOnce(ctx context.Context, f Fault) {
 	_ = w.command(ctx, virtual.Projector, "projections", "rebuild", w.named("tally"), "--yes", "--why", "simulation")
 	entry := func() bson.Raw { return withID(w.state("projections"), w.named("tally")) }
 	// A build waits for pods that have ended until their registrations expire, by the clock of MongoDB, which may
-	// have been set back by minutes.
-	if !within(ctx, 15*time.Minute, func() bool { return number(entry(), "building", "archived") > 0 }) || w.model("tally", archived) == nil {
+	// have been set back by almost five minutes.
+	if !within(ctx, 9*time.Minute, func() bool { return number(entry(), "building", "archived") > 0 }) || w.model("tally", archived) == nil {
 		w.unmet = append(w.unmet, "a promotion does not wait although the events of "+archived+" are archived")
 	}
 	w.turn(false, w.projectors)

@@ -203,9 +203,10 @@ func (w *World) dropUnknownBuilds(ctx context.Context) {
 		return
 	}
 	for _, projection := range []string{"ledger", "groups"} {
-		live := text(withID(w.state("projections"), w.named(projection)), "live", "collection")
+		entry := withID(w.state("projections"), w.named(projection))
+		live, next := text(entry, "live", "collection"), text(entry, "building", "collection")
 		for _, name := range []string{w.named(projection), w.named("moved-" + projection)} {
-			if live != "" && name != live {
+			if live != "" && name != live && name != next {
 				_ = models.Collection(name).Drop(ctx)
 			}
 		}

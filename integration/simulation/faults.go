@@ -230,7 +230,7 @@ var faultKinds = map[string]faultKind{
 			"amqp:link:detach-forced", "com.microsoft:timeout", "amqp:link:message-size-exceeded",
 			"amqp:not-allowed", "amqp:not-found", "com.microsoft:entity-disabled",
 		}[f.Process%6]
-		if w.plan.Receiver == "sdk" && condition == "com.microsoft:timeout" {
+		if w.plan.Receiver == "sdk" && f.Way%3 > 0 && condition == "com.microsoft:timeout" {
 			// A goroutine of the SDK would receive again without a pause, and virtual time would stop
 			// (receiver.go, newReleaserFunc).
 			condition = "amqp:link:detach-forced"

@@ -295,13 +295,13 @@ func (w *World) settle(ctx context.Context) {
 }
 
 // isLive reports whether a version of the ledger or of groups is live, and no other one is being built.
-// After a restore, documents can also be of a generation that the catalog does not know: then the
-// rebuild that docs/operations.md asks for was refused, or another operator has cancelled it.
+// After a restore, documents can also be of another generation than the live one: then the rebuild
+// that docs/operations.md asks for was refused, or another operator has cancelled it.
 func (w *World) isLive(projection string, version int) bool {
 	entry := withID(w.state("projections"), w.named(projection))
 	models := w.models(projection)
-	unknown := func(d bson.Raw) bool { return number(d, "lastGeneration") != number(entry, "live", "generation") }
-	if w.restored.Load() && slices.ContainsFunc(models, unknown) {
+	another := func(d bson.Raw) bool { return number(d, "lastGeneration") != number(entry, "live", "generation") }
+	if w.restored.Load() && slices.ContainsFunc(models, another) {
 		return false
 	}
 	return number(entry, "live", "generation") > 0 && text(entry, "building", "hash") == "" && len(models) > 0 &&
