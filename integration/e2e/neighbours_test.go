@@ -31,8 +31,8 @@ const (
 	// neighbourPause is the time between two events of the neighbours.
 	neighbourPause = 50 * time.Millisecond
 	// neighbourLatency bounds the 99th percentile of the time from the insert of a
-	// neighbour's event to its read model, or to the topic. What is attacked would take minutes, and
-	// beside other tests a neighbour takes two seconds.
+	// neighbour's event to its read model, or to the topic: beside other tests, one in a hundred takes
+	// more than two seconds. Half of them must take a fifth of it.
 	neighbourLatency = 10 * time.Second
 )
 
@@ -168,10 +168,10 @@ func (n *neighbours) while(attack string, over func() bool) {
 	n.s.await("the events of all neighbours", read)
 	n.s.workload.Events = append(n.s.workload.Events, n.events...)
 	slices.SortFunc(n.took, cmp.Compare[time.Duration])
-	p99 := n.took[(len(n.took)-1)*99/100]
-	t.Logf("%d events of neighbours took %s (p50), %s (p99), %s at most", len(n.took), n.took[len(n.took)/2], p99, n.took[len(n.took)-1])
-	if p99 > neighbourLatency {
-		t.Errorf("the events of neighbours took %s (p99), more than %s", p99, neighbourLatency)
+	p50, p99 := n.took[len(n.took)/2], n.took[(len(n.took)-1)*99/100]
+	t.Logf("%d events of neighbours took %s (p50), %s (p99), %s at most", len(n.took), p50, p99, n.took[len(n.took)-1])
+	if p99 > neighbourLatency || p50 > neighbourLatency/5 {
+		t.Errorf("the events of neighbours took %s (p50) and %s (p99), more than %s (p99)", p50, p99, neighbourLatency)
 	}
 }
 

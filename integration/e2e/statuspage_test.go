@@ -193,7 +193,8 @@ func inBrowser(t *testing.T, browser string, p *harness.Process) {
 	// Both pages have an instant with its age, and the projector's has its used slots. A table can be late.
 	wants := []string{", up ", "<h2>", `<path class="line" d="M`, "&nbsp;ago)</td>"}
 	for tries := 0; tries < 3 && !strings.Contains(page, wants[3]); tries++ {
-		page, log = open("--dump-dom")
+		again, more := open("--dump-dom")
+		page, log = again, log+more
 	}
 	if strings.HasPrefix(p.Name, "projector") {
 		wants = append(wants, ` of 128</span>`)
