@@ -86,7 +86,7 @@ func histories(b *strings.Builder, runs []record.Run, sum *record.Tally) {
 	lines = append(lines, row("all", "", number(len(different))+" different ones", sum, number(failed)))
 	table(b, []string{"day", "commit", "seeds", "histories", "virtual hours", "events", "requests to MongoDB", "answers to readers", "failed"}, lines)
 	b.WriteString("A plus sign behind a commit says that the code had changes which were not committed yet. Only `make proof` adds a line: runs of `make simulate` are not here.\n\n")
-	fmt.Fprintf(b, "Of %s histories that began, %s ended; the others are among the %s that failed. Where the mistake was; in the simulation, it was a check or an operator:\n\n", number(begun), number(sum.Histories), number(failed))
+	fmt.Fprintf(b, "Of %s histories that began, %s ended; the others are among the %s that failed. The mistake was in these (in the simulation: in a check or an operator of it):\n\n", number(begun), number(sum.Histories), number(failed))
 	for _, what := range slices.Sorted(maps.Keys(mended)) {
 		fmt.Fprintf(b, "- %s: %d\n", what, mended[what])
 		failed -= mended[what]
