@@ -347,7 +347,11 @@ var faultKinds = map[string]faultKind{
 	erasure:       {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.erase(ctx, f) }},
 	ambush:        {alone: true, reconciled: true, run: func(ctx context.Context, w *World, f Fault) { w.ambush(ctx, f) }},
 	intrusion:     {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.intrude(ctx, f) }},
-	replacement:   {alone: true, run: func(ctx context.Context, w *World, f Fault) { w.replaceEvents(ctx, f.Way == 0) }},
+	// A scan after a start of now leaves out what is older, by a clock that may be ahead. Only a sweep
+	// applies it.
+	replacement: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
+		w.replaceEvents(ctx, f.Way == 0 && w.plan.Reconcile)
+	}},
 	republication: {alone: true, run: func(ctx context.Context, w *World, f Fault) {
 		to := time.Now().UTC()
 		from := to.Add(-time.Duration(1+f.Way) * 20 * time.Second)
