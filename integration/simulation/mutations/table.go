@@ -89,7 +89,7 @@ var Table = []Mutation{
 		File:  "publisher/internal/term/collection.go",
 		Old:   "if events, _ := t.dispatcher.Inflight(); events == 0 {",
 		New:   "if events, _ := t.dispatcher.Inflight(); events >= 0 {",
-		Found: 18,
+		Found: 30,
 	},
 	{
 		Name: "a lost history is not scanned: the stream continues where it is now",
