@@ -120,25 +120,19 @@ func (i *Inference) starterFor(aggregateType string, taken map[string]bool) star
 	return p
 }
 
+// unnamable matches what the name of a projection leaves out: all but letters and digits, and
+// digits at the beginning.
+var unnamable = regexp.MustCompile(`^[^A-Za-z]+|[^A-Za-z0-9]+`)
+
 // starterName derives a name from an aggregate type: UserAccount becomes userAccount.
 func starterName(aggregateType string) string {
 	const maxLength = 40
-	var b strings.Builder
-	for i, r := range aggregateType {
-		switch {
-		case i == 0 && r < unicode.MaxASCII:
-			b.WriteRune(unicode.ToLower(r))
-		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9':
-			b.WriteRune(r)
-		}
-		if b.Len() == maxLength {
-			break
-		}
+	name := unnamable.ReplaceAllString(aggregateType, "")
+	if name == "" {
+		return "aggregate"
 	}
-	if name := strings.TrimLeftFunc(b.String(), func(r rune) bool { return r < 'a' || r > 'z' }); name != "" {
-		return name
-	}
-	return "aggregate"
+	name = name[:min(len(name), maxLength)]
+	return strings.ToLower(name[:1]) + name[1:]
 }
 
 // selectable matches the field names that payload.?field can contain, except for words of CEL.
