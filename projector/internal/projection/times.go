@@ -206,7 +206,7 @@ func plus(t time.Time, n int64, unit string, zone *time.Location) (time.Time, er
 }
 
 // startOf returns when the unit of time began in which t lies, by the clocks of a zone. A week
-// begins on Monday.
+// begins on Monday. Where the clocks change within an hour, an hour begins with the change.
 func startOf(t time.Time, unit string, zone *time.Location) (time.Time, error) {
 	local := t.In(zone)
 	year, month, date := local.Date()
@@ -214,7 +214,11 @@ func startOf(t time.Time, unit string, zone *time.Location) (time.Time, error) {
 	case "minute":
 		return t.Add(-time.Duration(local.Second())*time.Second - time.Duration(local.Nanosecond())), nil
 	case "hour":
-		return t.Add(-time.Duration(local.Minute())*time.Minute - time.Duration(local.Second())*time.Second - time.Duration(local.Nanosecond())), nil
+		began := t.Add(-time.Duration(local.Minute())*time.Minute - time.Duration(local.Second())*time.Second - time.Duration(local.Nanosecond()))
+		if change, _ := local.ZoneBounds(); began.Before(change) {
+			began = change
+		}
+		return began, nil
 	case "day":
 	case "week":
 		date -= (int(local.Weekday()) + 6) % 7
