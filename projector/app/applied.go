@@ -47,16 +47,12 @@ func (a *applied) Projections() []string {
 	return names
 }
 
-// lookupTimeout bounds one call of LookUp.
-const lookupTimeout = 10 * time.Second
-
 func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status, error) {
-	ctx, cancel := mongox.Timeout(ctx, lookupTimeout)
-	defer cancel()
 	entries := a.entries()
 	statuses := make([]query.Status, len(keys))
 	var units []model.Unit
 	var places []int
+	scopes := make(map[string]projection.Scope) // reading that of a large definition takes a millisecond
 	for i, key := range keys {
 		e := entries[key.Projection]
 		if e == nil || e.RetiredAt != nil || e.Live == nil {
@@ -64,9 +60,13 @@ func (a *applied) LookUp(ctx context.Context, keys []query.Key) ([]query.Status,
 			statuses[i].Building = true
 			continue
 		}
-		scope, err := projection.ScopeOf(e.Live.Text)
-		if err != nil {
-			return nil, err
+		scope, known := scopes[key.Projection]
+		if !known {
+			var err error
+			if scope, err = projection.ScopeOf(e.Live.Text); err != nil {
+				return nil, err
+			}
+			scopes[key.Projection] = scope
 		}
 		units = append(units, model.Unit{Projection: key.Projection, Generation: e.Live.Generation, Collection: e.Live.Collection, AggregateID: key.AggregateID, Parts: scope.View, FromZero: a.fromZero})
 		places = append(places, i)

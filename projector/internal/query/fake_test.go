@@ -26,6 +26,8 @@ type source struct {
 	statuses map[query.Key]query.Status
 	heads    map[string]int64
 	err      error
+	// silent lets lookups wait for the end of their context.
+	silent bool
 	// lookups are the numbers of keys of the lookups.
 	lookups []int
 	// duplicates counts keys that were asked for twice in one lookup.
@@ -38,7 +40,11 @@ func newSource() *source {
 
 func (s *source) Projections() []string { return s.names }
 
-func (s *source) LookUp(_ context.Context, keys []query.Key) ([]query.Status, error) {
+func (s *source) LookUp(ctx context.Context, keys []query.Key) ([]query.Status, error) {
+	if s.silent {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookups = append(s.lookups, len(keys))

@@ -151,6 +151,39 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
+// hundred is a request for a hundred aggregates, which no other request asks for.
+func hundred(request int, timeout string) string {
+	var target strings.Builder
+	target.WriteString("/applied?projection=users&eventId=1&timeout=" + timeout)
+	for i := range 100 {
+		fmt.Fprintf(&target, "&aggregateId=%d-%d", request, i)
+	}
+	return target.String()
+}
+
+// A lookup of a silent store ends in time, however many requests it would take. A client waits for at
+// most two.
+func TestSilentStoreIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		s.silent = true
+		var group sync.WaitGroup
+		began := time.Now()
+		for i := range 30 {
+			group.Go(func() {
+				if code, _, says := s.get(t.Context(), t, hundred(i, "1s")); code != http.StatusServiceUnavailable {
+					t.Errorf("%d %s", code, says)
+				}
+			})
+		}
+		group.Wait()
+		if waited := time.Since(began); waited > 21*time.Second {
+			t.Errorf("answered after %v", waited)
+		}
+	})
+}
+
 func TestStopAnswersWaitingRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,13 +283,8 @@ func TestPairsAndKeysOfALookupAreBounded(t *testing.T) {
 		s := newService(t)
 		var group sync.WaitGroup
 		for i := range 200 {
-			var target strings.Builder
-			target.WriteString("/applied?projection=users&eventId=1&timeout=100ms")
-			for j := range 100 {
-				fmt.Fprintf(&target, "&aggregateId=%d-%d", i, j)
-			}
 			group.Go(func() {
-				if code, a, says := s.get(t.Context(), t, target.String()); a.Result != query.Timeout {
+				if code, a, says := s.get(t.Context(), t, hundred(i, "100ms")); a.Result != query.Timeout {
 					t.Errorf("%d %+v %s", code, a, says)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
@@ -15,8 +16,9 @@ const (
 	// interval and maxInterval bound the time between two lookups while requests wait.
 	interval    = 25 * time.Millisecond
 	maxInterval = 250 * time.Millisecond
-	// maxLookup bounds the keys of one lookup.
-	maxLookup = 1000
+	// maxLookup bounds the keys of one request, and lookupTimeout the requests of one lookup.
+	maxLookup     = 1000
+	lookupTimeout = 10 * time.Second
 	// MaxWaits bounds the requests that wait at the same time. Each holds a connection, which
 	// takes about 30 KiB.
 	MaxWaits = 2000
@@ -197,10 +199,12 @@ func (p *Poller) lookUp(ctx context.Context) bool {
 	}
 	found := make(map[Key]Status, len(keys))
 	var failure error
+	looking, cancel := mongox.Timeout(ctx, lookupTimeout)
+	defer cancel()
 	for len(keys) > 0 {
 		part := keys[:min(len(keys), maxLookup)]
 		keys = keys[len(part):]
-		statuses, err := p.source.LookUp(ctx, part)
+		statuses, err := p.source.LookUp(looking, part)
 		if err != nil {
 			failure = err
 			continue
