@@ -2,6 +2,8 @@ package fold
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,9 +19,16 @@ import (
 // Fields whose names an update cannot express do not belong to a projection, and stay.
 func (d *Document) Update() bson.Raw {
 	var set, unset, push []byte
+	lookup := func(name string) (bson.RawValue, bool) { return Lookup(d.Loaded, name) }
+	// All fields of a replaced document are touched, and each Lookup reads from the beginning.
+	var stored map[string]bson.RawValue
+	if d.Base == nil {
+		stored = fieldsByName(d.Loaded)
+		lookup = func(name string) (v bson.RawValue, ok bool) { v, ok = stored[name]; return v, ok }
+	}
 	for i := range d.Touched {
 		t := &d.Touched[i]
-		old, had := Lookup(d.Loaded, t.name)
+		old, had := lookup(t.name)
 		if !had && !Present(t.Value) {
 			continue
 		}
@@ -45,14 +54,14 @@ func (d *Document) Update() bson.Raw {
 			unset = appendUnset(unset, t.name)
 		}
 	}
-	if d.Base == nil {
-		// The document was deleted and created again: remove the old fields that were not
-		// set since.
-		for name := range ReadFields(d.Loaded).All() {
-			if model.EngineOwned(string(name)) || d.IndexTouched(string(name)) >= 0 || Updatable(string(name)) != nil {
-				continue
-			}
-			unset = appendUnset(unset, string(name))
+	// If the document was replaced, or deleted and created again, the old fields go that were not
+	// set since.
+	for i := range d.Touched {
+		delete(stored, d.Touched[i].name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		if !model.EngineOwned(name) && Updatable(name) == nil {
+			unset = appendUnset(unset, name)
 		}
 	}
 	if len(set)+len(unset)+len(push) == 0 {
@@ -63,6 +72,18 @@ func (d *Document) Update() bson.Raw {
 	dst = appendOperator(dst, "$unset", unset)
 	dst = appendOperator(dst, "$push", push)
 	return FinishDocument(dst, start)
+}
+
+// fieldsByName returns the fields of a document. Of two with the same name, it has the first, as
+// [Lookup].
+func fieldsByName(document bson.Raw) map[string]bson.RawValue {
+	fields := make(map[string]bson.RawValue)
+	for name, value := range ReadFields(document).All() {
+		if _, twice := fields[string(name)]; !twice {
+			fields[string(name)] = value
+		}
+	}
+	return fields
 }
 
 // Updatable refuses top-level names that have another meaning in an update.

@@ -69,3 +69,27 @@ func BenchmarkFoldFunc(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFoldFuncOfManyFields measures a document with 10,000 fields, of which one changes.
+func BenchmarkFoldFuncOfManyFields(b *testing.B) {
+	document := func(last int64) bson.Raw {
+		var d bson.D
+		for i := range 10_000 {
+			d = append(d, bson.E{Key: fmt.Sprint("field", i), Value: int64(i)})
+		}
+		raw, err := bson.Marshal(append(d, bson.E{Key: "last", Value: last}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return raw
+	}
+	next := document(1)
+	p := inCode(b, projection.Declaration{Name: "p", Collection: "c", Apply: func(projection.State, *event.Event) (projection.State, error) { return next, nil }})
+	stored, all := document(0), projectiontest.OrderEvents(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if f := p.Fold(stored, all); f.Err != nil {
+			b.Fatal(f.Err)
+		}
+	}
+}
