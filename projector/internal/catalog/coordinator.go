@@ -423,6 +423,9 @@ func (s *step) run(ctx context.Context, kind job.Kind, round int, id string, par
 	}
 	found, err := s.Jobs.Get(ctx, id)
 	switch {
+	case errors.Is(err, job.ErrNotFound) && kind == job.Verify:
+		// While the generation is held back, other verifications of the projection push it out.
+		return nil, s.verifyAgain(ctx)
 	case errors.Is(err, job.ErrNotFound):
 		return nil, s.fail(ctx, fmt.Sprintf("job %s: the job was deleted", id))
 	case err != nil:

@@ -38,6 +38,19 @@ func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 	})
 }
 
+// Only some of the last jobs of a projection are kept. A generation that is held back is verified again if
+// the job of its verification is not among them any more.
+func TestVerificationThatIsNoLongerKeptIsRepeated(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.jobs[r.verifyWithParked().Jobs.Verify] = deleted
+		r.settle("")
+		if e := r.entry(); e.Live.Generation != 2 {
+			t.Errorf("not promoted: %+v", e.Building)
+		}
+	})
+}
+
 // Aggregates that were parked while the verification looked, and no longer are, were not verified.
 func TestAggregatesThatWereLeftOutAreVerified(t *testing.T) {
 	t.Parallel()

@@ -234,6 +234,9 @@ func (w *simulation) put(t catalog.Target, event int) bool {
 	return true
 }
 
+// deleted stands for a job that ended and was deleted as an old one.
+var deleted = job.Job{State: job.Done}
+
 // work lets one job do all of its work. Some of its findings can lack only the latest events.
 func (w *simulation) work(findings, undelivered int64) {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
@@ -356,6 +359,9 @@ func (a *actor) Get(_ context.Context, id string) (job.Job, error) {
 		j, ok := a.jobs[id]
 		if !ok {
 			a.fail("the entry names job %s, which was never created", id)
+		}
+		if j.ID == "" && j.State == deleted.State {
+			return j, job.ErrNotFound
 		}
 		return j, nil
 	})
