@@ -2,6 +2,7 @@ package mongoemu_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +162,22 @@ func TestRefusals(t *testing.T) {
 	if names := must[[]string](t)(client.Database("db").ListCollectionNames(t.Context(), d())); fmt.Sprint(names) != "[c]" {
 		t.Errorf("%v", names)
 	}
+}
+
+// A list in a filter can be as long as a document.
+func TestCommandIsAtMostAsLargeAsADocument(t *testing.T) {
+	t.Parallel()
+	_, client := start(t, mongoemu.Config{})
+	c := client.Database("db").Collection("c")
+	ids := func(n int) bson.D {
+		return d("_id", d("$in", slices.Repeat(bson.A{strings.Repeat("x", 1<<20)}, n)))
+	}
+	_, err := c.CountDocuments(t.Context(), ids(15))
+	if err != nil {
+		t.Error(err)
+	}
+	_, err = c.CountDocuments(t.Context(), ids(17))
+	wantCode(t, err, 10334, "Size must be between 0 and 16793600(16MB) First element: aggregate")
 }
 
 // A document of 180 levels can be stored, and one of 181 cannot. Empty subdocuments do not count.

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/update"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
@@ -55,6 +56,10 @@ func (r *Request) unwritten() bool {
 	return r.engine != nil && r.conn.wrote && r.engine.Store.Log().End() == r.before
 }
 
+// maxCommand is the size limit of a command without its sequences, in bytes: BSONObjMaxInternalSize in
+// src/mongo/bson/util/builder.h.
+const maxCommand = update.MaxDocument + 16<<10
+
 // parseRequest parses the command's name and database. It never returns a nil Request.
 func parseRequest(conn *Conn, m *wire.Message) (*Request, error) {
 	r := &Request{conn: conn, Body: m.Body, lists: m.Sequences}
@@ -63,6 +68,9 @@ func parseRequest(conn *Conn, m *wire.Message) (*Request, error) {
 		return r, mongoerr.New(mongoerr.CommandNotFound, "no command was given")
 	}
 	r.Name, r.value = string(it.Key()), it.Value()
+	if n := len(m.Body); n > maxCommand {
+		return r, mongoerr.New(mongoerr.BSONObjectTooLarge, "BSONObj size: %d (0x%X) is invalid. Size must be between 0 and %d(16MB) First element: %s", n, n, maxCommand, r.Name)
+	}
 	if m.Opcode == wire.OpQuery {
 		db, ok := cutSuffix(m.Collection, ".$cmd")
 		if !ok || !handshakes(r.Name) {
