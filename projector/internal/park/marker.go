@@ -131,14 +131,30 @@ func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 }
 
 // Forget deletes the markers of a generation that is no longer written, and returns their
-// number.
-func (s *Store) Forget(ctx context.Context, g Served) (int64, error) {
-	result, err := s.collection.DeleteMany(ctx, ofGeneration(g))
-	if err != nil {
-		return 0, fmt.Errorf("delete the markers of generation %d of %s: %w", g.Generation, g.Projection, err)
+// number. It works page by page, because the server goes on with a delete whose client is gone.
+func (s *Store) Forget(ctx context.Context, g Served) (total int64, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("delete the markers of generation %d of %s: %w", g.Generation, g.Projection, err)
+		}
+	}()
+	for {
+		page, err := mongox.All[bson.Raw](ctx, s.collection)(s.collection.Find(ctx, ofGeneration(g),
+			options.Find().SetProjection(bson.D{{Key: fieldID, Value: 1}}).SetLimit(maxKeys)))
+		if err != nil || len(page) == 0 {
+			return total, err
+		}
+		ids := make(bson.A, len(page))
+		for i, marker := range page {
+			ids[i] = marker.Lookup(fieldID)
+		}
+		result, err := s.collection.DeleteMany(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
+		if err != nil {
+			return total, err
+		}
+		total += result.DeletedCount
+		s.notify()
 	}
-	s.notify()
-	return result.DeletedCount, nil
 }
 
 // clip cuts a text to at most maxErrorBytes.
