@@ -137,7 +137,7 @@ func (p *Projector) coordinator(s *config.Stores, h *upkeep, parked *park.Store,
 		Pod: h.pod, Lease: h.lease, Catalog: h.catalog, Alive: h.registry.Alive,
 		Jobs: h.jobs, Sample: p.config.History.VerifySample,
 		Collections: rebuildCollections{catalog.NewShadows(s.ReadModels), s.ReadModels, p.logger},
-		Data:        rebuildData{s.ReadModels, parked, events},
+		Data:        newRebuildData(s.ReadModels, parked, events),
 		Logger:      p.logger,
 	})
 }

@@ -49,18 +49,29 @@ type rebuildData struct {
 	readModels *mongo.Database
 	parked     *park.Store
 	events     *eventstore.Reader
+	// passed has the last watermark that Remove has passed of each generation that it has not removed yet.
+	passed map[park.Served]bson.Raw
 }
 
 var _ catalog.Data = rebuildData{}
+
+func newRebuildData(readModels *mongo.Database, parked *park.Store, events *eventstore.Reader) rebuildData {
+	return rebuildData{readModels, parked, events, map[park.Served]bson.Raw{}}
+}
 
 // Remove removes data of a generation for up to removeTimeout, and reports whether none is
 // left.
 func (d rebuildData) Remove(ctx context.Context, projection string, generation int64) (bool, error) {
 	attempt, cancel := mongox.Timeout(ctx, removeTimeout)
 	defer cancel()
-	_, err := readmodel.Forget(attempt, d.readModels, projection, generation)
+	g := park.Served{Projection: projection, Generation: generation}
+	_, passed, err := readmodel.Forget(attempt, d.readModels, projection, generation, d.passed[g])
+	d.passed[g] = passed
 	if err == nil {
-		_, err = d.parked.Forget(attempt, park.Served{Projection: projection, Generation: generation})
+		_, err = d.parked.Forget(attempt, g)
+	}
+	if err == nil {
+		delete(d.passed, g)
 	}
 	if err != nil && ctx.Err() == nil && attempt.Err() != nil {
 		return false, nil

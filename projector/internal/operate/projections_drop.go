@@ -248,8 +248,8 @@ func (d *Drop) Delete(ctx context.Context) (map[string]int64, error) {
 		return counts, nil
 	}
 	for _, number := range d.entry.Numbers() {
-		watermarks, err := readmodel.Forget(ctx, d.stored.ReadModels, d.entry.Name, number)
-		counts["watermarks"] += int64(watermarks)
+		watermarks, _, err := readmodel.Forget(ctx, d.stored.ReadModels, d.entry.Name, number, nil)
+		counts["watermarks"] += watermarks
 		if err != nil {
 			return counts, fmt.Errorf("delete the watermarks of %s: %w", d.entry.Name, err)
 		}

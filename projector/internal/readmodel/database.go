@@ -135,6 +135,20 @@ func (m mongoDatabase) page(ctx context.Context, collection string, filter, proj
 	return found, complete, nil
 }
 
+// inOrder gives the first documents that match, in the order of _id.
+func (m mongoDatabase) inOrder(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
+	cursor, err := m.db.Collection(collection).Find(ctx, filter, options.Find().
+		SetSort(idOnly).SetProjection(projection).SetLimit(int64(limit)).SetBatchSize(int32(limit)))
+	var found []bson.Raw
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find in %s: %w", collection, err)
+	}
+	return found, nil
+}
+
 func (m mongoDatabase) each(ctx context.Context, collection string, filter bson.Raw, do func(bson.Raw) error) error {
 	const batch = 1000
 	cursor, err := m.db.Collection(collection).Find(ctx, filter, options.Find().SetBatchSize(batch))

@@ -145,19 +145,24 @@ func bySideID(keys []*model.Unit) bson.Raw {
 	return b.end().end().raw()
 }
 
-// sidesOf matches the watermarks of a generation of a projection, except for its record
-// (see [Record]). The range of ids is for the index: documents compare field by field.
-func sidesOf(projection string, generation int64) bson.Raw {
-	return sidesAfter(projection, "", generation)
+// sidesOf matches the watermarks of all generations of a projection after an _id; nil stands for all.
+// The range of ids is for the index: documents compare field by field.
+func sidesOf(projection string, after bson.Raw) bson.Raw {
+	b := build(128 + 2*len(projection) + len(after)).document(fieldID).document("$gt")
+	if after == nil {
+		b.string(fieldProjection, projection)
+	}
+	return b.elements(after).end().
+		document("$lt").string(fieldProjection, projection).document(fieldAggregateID).end().end().
+		end().raw()
 }
 
-// sidesAfter is sidesOf from the aggregate ids greater than after.
+// sidesAfter matches the watermarks of a generation of a projection from the aggregate ids greater
+// than after.
 func sidesAfter(projection, after string, generation int64) bson.Raw {
-	b := build(224+2*len(projection)+len(after)).document(fieldID).
-		document("$gt").string(fieldProjection, projection).string(fieldAggregateID, after).document(fieldGeneration).end().end().
-		document("$lt").string(fieldProjection, projection).document(fieldAggregateID).end().end().
-		end()
-	return b.int(fieldID+"."+fieldGeneration, generation).raw()
+	last := build(96+len(projection)+len(after)).string(fieldProjection, projection).string(fieldAggregateID, after).document(fieldGeneration).end().raw()
+	of := sidesOf(projection, last)
+	return build(len(of)+64).elements(of).int(fieldID+"."+fieldGeneration, generation).raw()
 }
 
 // idOnly projects nothing but the _id.

@@ -1,6 +1,8 @@
 package readmodel
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -125,7 +127,7 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 		other := keyOf("0")
 		other.Projection = "p2"
 		writes := []model.Write{{Unit: other, Kind: model.MoveWatermark, To: 7}}
-		for i := range 1500 {
+		for i := range 2500 {
 			for _, generation := range []int64{0, 2, 3} {
 				u := keyOf(fmt.Sprint(i))
 				u.Generation = generation
@@ -137,11 +139,22 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 		if _, err := db.Collection(watermarksCollection).InsertOne(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: fieldProjection, Value: "p"}, {Key: fieldAggregateID, Value: ""}}}}); err != nil {
 			t.Fatal(err)
 		}
-		removed, err := Forget(t.Context(), db, "p", forgotten)
-		if err != nil || removed != 1500 {
-			t.Errorf("removed %d, %v", removed, err)
+		// A call that is interrupted says where another one goes on.
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		reached := testkit.Raw(bson.D{{Key: fieldProjection, Value: "p"}, {Key: fieldAggregateID, Value: "2"}, {Key: fieldGeneration, Value: forgotten}})
+		removed, passed, err := Forget(ended, db, "p", forgotten, reached)
+		if err == nil || removed != 0 || !bytes.Equal(passed, reached) {
+			t.Errorf("interrupted: removed %d up to %s, %v", removed, passed, err)
 		}
-		if n, err := db.Collection(watermarksCollection).CountDocuments(t.Context(), bson.D{}); n != 3002 || err != nil {
+		later, _, err := Forget(t.Context(), db, "p", forgotten, passed)
+		if err != nil || later == 0 || later == 2500 {
+			t.Errorf("removed %d, %v", later, err)
+		}
+		if removed, _, err = Forget(t.Context(), db, "p", forgotten, nil); err != nil || removed+later != 2500 {
+			t.Errorf("removed %d and %d, %v", later, removed, err)
+		}
+		if n, err := db.Collection(watermarksCollection).CountDocuments(t.Context(), bson.D{}); n != 5002 || err != nil {
 			t.Errorf("%d watermarks are left, %v", n, err)
 		}
 		for _, w := range writes[:31] {

@@ -21,11 +21,11 @@ func HighestGeneration(ctx context.Context, db *mongo.Database, projection, coll
 		return 0, err
 	}
 	m := onMongo(db)
-	documents, err := m.highest(ctx, collection, bson.D{}, model.FieldLastGeneration)
+	documents, err := m.highest(ctx, collection, nil, model.FieldLastGeneration)
 	if err != nil {
 		return 0, fmt.Errorf("look for read models in collection %s: %w", collection, err)
 	}
-	watermarks, err := m.highest(ctx, watermarksCollection, bson.D{{Key: fieldID + "." + fieldProjection, Value: projection}}, fieldID+"."+fieldGeneration)
+	watermarks, err := m.highest(ctx, watermarksCollection, sidesOf(projection, nil), fieldID+"."+fieldGeneration)
 	if err != nil {
 		return 0, fmt.Errorf("look for watermarks of projection %s: %w", projection, err)
 	}
@@ -34,8 +34,8 @@ func HighestGeneration(ctx context.Context, db *mongo.Database, projection, coll
 
 // highest returns the highest generation of the documents that match a filter; 0 if none
 // does. field has the generation.
-func (m mongoDatabase) highest(ctx context.Context, collection string, filter bson.D, field string) (int64, error) {
-	numbered := append(bson.D{{Key: field, Value: bson.D{{Key: "$type", Value: "number"}}}}, filter...)
+func (m mongoDatabase) highest(ctx context.Context, collection string, filter bson.Raw, field string) (int64, error) {
+	numbered := build(64+len(filter)).elements(filter).document(field).string("$type", "number").end().raw()
 	project := bson.D{{Key: field, Value: 1}}
 	var found bson.Raw
 	err := m.db.Collection(collection).FindOne(ctx, numbered, options.FindOne().SetSort(bson.D{{Key: field, Value: -1}}).SetProjection(project)).Decode(&found)

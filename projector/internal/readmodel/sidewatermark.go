@@ -70,30 +70,35 @@ func (w *Writer) moveApart(ctx context.Context, updates []update) []model.Writte
 	return append(w.moveApart(ctx, updates[:half]), w.moveApart(ctx, updates[half:])...)
 }
 
-// forgetPage bounds the watermarks that are deleted at once.
-const forgetPage = 1000
+// forgetPage bounds the watermarks that are read at once.
+const forgetPage = 5000
 
-// Forget deletes the watermarks of a generation that is no longer written, and gives how
-// many it deleted. It works page by page, so it can be interrupted and called again.
-func Forget(ctx context.Context, db *mongo.Database, projection string, generation int64) (int, error) {
-	return forget(ctx, onMongo(db), projection, generation)
-}
-
-func forget(ctx context.Context, db database, projection string, generation int64) (total int, err error) {
+// Forget deletes the watermarks of a generation that is no longer written, and gives how many it
+// deleted. It works page by page, in the order of _id, after the given one; nil stands for all. With
+// an error, passed is where another call goes on.
+func Forget(ctx context.Context, db *mongo.Database, projection string, generation int64, after bson.Raw) (total int64, passed bson.Raw, err error) {
+	m := onMongo(db)
 	for {
-		page, _, err := db.page(ctx, watermarksCollection, sidesOf(projection, generation), idOnly, forgetPage, forgetPage*len(sidesOf(projection, generation)))
+		// The index on _id has all that is asked for. With a filter by the generation, the server would
+		// read the watermarks of the other generations, which can be millions.
+		page, err := m.inOrder(ctx, watermarksCollection, sidesOf(projection, after), idOnly, forgetPage)
 		if err != nil || len(page) == 0 {
-			return total, err
+			return total, after, err
 		}
-		filters := make([]bson.Raw, len(page))
-		for i, document := range page {
-			filters[i] = build(len(document)).value(fieldID, document.Lookup(fieldID)).raw()
+		var ids bson.A
+		for _, document := range page {
+			if sideKeyIn(document).generation == generation {
+				ids = append(ids, document.Lookup(fieldID))
+			}
 		}
-		removed, err := db.remove(ctx, watermarksCollection, filters)
-		total += removed
-		if err != nil {
-			return total, err
+		if len(ids) > 0 {
+			result, err := db.Collection(watermarksCollection).DeleteMany(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
+			if err != nil {
+				return total, after, fmt.Errorf("delete %d watermarks of projection %s: %w", len(ids), projection, err)
+			}
+			total += result.DeletedCount
 		}
+		after = page[len(page)-1].Lookup(fieldID).Document()
 	}
 }
 
