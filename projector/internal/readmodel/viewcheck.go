@@ -94,14 +94,20 @@ func (v *viewTransaction) compare(ctx context.Context, key string) (*viewChange,
 	return c, nil
 }
 
+// maxKeys bounds the documents of a command: each key has up to 1,024 bytes, and the server takes
+// 16 MiB.
+const maxKeys = 10_000
+
 // Absent returns those documents that do not exist although parts of a page contribute to
 // them, in order. The page has the next limit units whose aggregate ids are greater than after.
 // last is the last of these ids; empty if there are no more. A document belongs to the page of
 // the first part that contributes to it: the parts of one document can be on every page.
 func (d *ViewDocuments) Absent(ctx context.Context, u model.Unit, after string, limit int) (keys []string, last string, err error) {
-	page, err := d.parts(ctx, sidesAfter(u.Projection, after, u.Number()), limit)
+	page, err := mongox.Within(ctx, groupTimeout, func(ctx context.Context) ([]bson.Raw, error) {
+		return d.db.inOrder(ctx, watermarksCollection, sidesAfter(u.Projection, after, u.Number()), build(48).int(pathKeys, 1).raw(), limit)
+	})
 	if err != nil {
-		return nil, "", err
+		return nil, "", fmt.Errorf("list the parts of %s: %w", u.Projection, err)
 	}
 	for _, record := range page {
 		last = sideKeyIn(record).aggregateID
@@ -115,21 +121,24 @@ func (d *ViewDocuments) Absent(ctx context.Context, u model.Unit, after string, 
 		last = ""
 	}
 	slices.Sort(keys)
-	keys = slices.Compact(keys)
-	if len(keys) == 0 {
-		return nil, last, nil
+	var absent []string
+	for some := range slices.Chunk(slices.Compact(keys), maxKeys) {
+		stored, err := d.db.find(ctx, u.Collection, byID(some), idOnly, len(some))
+		if err != nil {
+			return nil, "", err
+		}
+		exists := make(map[string]bool, len(stored))
+		for _, document := range stored {
+			id, _ := document.Lookup(fieldID).StringValueOK()
+			exists[id] = true
+		}
+		some, err = d.firstAfter(ctx, &u, slices.DeleteFunc(some, func(key string) bool { return exists[key] }), after)
+		if err != nil {
+			return nil, "", err
+		}
+		absent = append(absent, some...)
 	}
-	stored, err := d.db.find(ctx, u.Collection, byID(keys), idOnly, len(keys))
-	if err != nil {
-		return nil, "", err
-	}
-	exists := make(map[string]bool, len(stored))
-	for _, document := range stored {
-		id, _ := document.Lookup(fieldID).StringValueOK()
-		exists[id] = true
-	}
-	keys, err = d.firstAfter(ctx, &u, slices.DeleteFunc(keys, func(key string) bool { return exists[key] }), after)
-	return keys, last, err
+	return absent, last, nil
 }
 
 // firstAfter returns those documents to which no part of an aggregate up to the given one
@@ -158,20 +167,4 @@ func (d *ViewDocuments) firstAfter(ctx context.Context, u *model.Unit, keys []st
 		keys = slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(earlier, key) })
 	}
 	return keys, nil
-}
-
-// parts reads the first records that match, in the order of _id, with the documents of their parts.
-func (d *ViewDocuments) parts(ctx context.Context, filter bson.Raw, limit int) ([]bson.Raw, error) {
-	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
-	defer cancel()
-	cursor, err := d.db.db.Collection(watermarksCollection).Find(ctx, filter, options.Find().
-		SetSort(idOnly).SetProjection(build(48).int(pathKeys, 1).raw()).SetLimit(int64(limit)).SetBatchSize(int32(limit)))
-	var page []bson.Raw
-	if err == nil {
-		err = cursor.All(ctx, &page)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the parts of views: %w", mongox.Explain(ctx, err))
-	}
-	return page, nil
 }

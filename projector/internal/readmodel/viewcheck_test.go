@@ -180,6 +180,27 @@ func TestAbsentViewDocumentIsListedOnce(t *testing.T) {
 	}
 }
 
+// The keys of a page of parts can be more bytes than a command may have.
+func TestAbsentViewDocumentsOfLargePartsAreListed(t *testing.T) {
+	t.Parallel()
+	database := newDatabase(t).db
+	const parts, keys = 18, 1000
+	for i := range parts {
+		u, amounts := viewUnit(fmt.Sprintf("a-%02d", i)), make([]testAmount, keys)
+		for j := range amounts {
+			amounts[j] = to(fmt.Sprintf("%01000d", i*keys+j), 1)
+		}
+		put(t, onMongo(database), watermarksCollection, bson.D{
+			{Key: fieldID, Value: bson.D{{Key: fieldProjection, Value: u.Projection}, {Key: fieldAggregateID, Value: u.AggregateID}, {Key: fieldGeneration, Value: u.Number()}}},
+			{Key: fieldPart, Value: partWith("x", amounts...)},
+		})
+	}
+	absent, _, err := NewViewDocuments(database).Absent(t.Context(), viewUnit(""), "a", parts)
+	if err != nil || len(absent) != parts*keys {
+		t.Errorf("%d absent documents, %v", len(absent), err)
+	}
+}
+
 // The documents of a view have no watermark, and their _ids are no aggregates.
 func TestInspectionKnowsViewDocuments(t *testing.T) {
 	t.Parallel()
