@@ -26,10 +26,28 @@ func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawVa
 	for _, id := range ids {
 		candidates = appendForms(candidates, id, r.fields.UUIDs)
 	}
+	return r.aggregates(ctx, bson.D{{Key: r.fields.AggregateID, Value: bson.D{{Key: "$in", Value: candidates}}}})
+}
+
+// OfTypes finds out which of some hundreds of aggregates have an event with one of these types of
+// aggregates. The result is as that of [Reader.Known], but nil if the collection has a collation:
+// the server would give one of several ids that are equal by it. The server reads the events of the
+// aggregates, and sends only ids.
+func (r *Reader) OfTypes(ctx context.Context, ids []bson.RawValue, types []string) (map[string]bson.RawValue, error) {
+	if r.collated.Load() {
+		return nil, nil
+	}
+	return r.aggregates(ctx, bson.D{
+		{Key: r.fields.AggregateID, Value: bson.D{{Key: "$in", Value: ids}}},
+		{Key: r.fields.AggregateType, Value: bson.D{{Key: "$in", Value: types}}},
+	})
+}
+
+// aggregates gives the ids of the aggregates of events.
+func (r *Reader) aggregates(ctx context.Context, of bson.D) (map[string]bson.RawValue, error) {
 	var values []bson.RawValue
-	err := r.events.Distinct(ctx, r.fields.AggregateID, bson.D{{Key: r.fields.AggregateID, Value: bson.D{{Key: "$in", Value: candidates}}}}).Decode(&values)
-	if err != nil {
-		return nil, fmt.Errorf("look for the events of %d aggregates in %s: %w", len(ids), r.name(), err)
+	if err := r.events.Distinct(ctx, r.fields.AggregateID, of).Decode(&values); err != nil {
+		return nil, fmt.Errorf("look for the events of aggregates in %s: %w", r.name(), err)
 	}
 	known := make(map[string]bson.RawValue, len(values))
 	for _, v := range values {

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/testkit"
 )
 
 func TestKnownQueriesEveryTypeOfAnID(t *testing.T) {
@@ -27,5 +28,20 @@ func TestKnownQueriesEveryTypeOfAnID(t *testing.T) {
 	}
 	if _, ok := known[oid.Hex()]; !ok || len(known) != 1 {
 		t.Errorf("known are %v, want the ObjectId only", known)
+	}
+}
+
+func TestAggregatesOfTypesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	s, events := newServer(t, bson.D{{Key: "ok", Value: 1}, {Key: "values", Value: bson.A{"b"}}})
+	r := newReader(t, events)
+	a, b := testkit.Raw(bson.D{{Key: "id", Value: "a"}}).Lookup("id"), testkit.Raw(bson.D{{Key: "id", Value: "b"}}).Lookup("id")
+	of, err := r.OfTypes(t.Context(), []bson.RawValue{a, b}, []string{"Order"})
+	if err != nil || len(of) != 1 || !of["b"].Equal(b) {
+		t.Errorf("%v, %v", of, err)
+	}
+	want := `{"distinct":"events","key":"aggregateId","query":{"aggregateId":{"$in":["a","b"]},"aggregateType":{"$in":["Order"]}},"readConcern":{"level":"majority"}}`
+	if got := s.Command(t, 0); got != want {
+		t.Errorf("asked by %s, want %s", got, want)
 	}
 }

@@ -26,7 +26,9 @@ type folded struct {
 	// failed says that the event after the folded ones cannot be folded.
 	failed    bool
 	concerned bool
-	// parkedAt is the event at which a sweep has found the aggregate parked.
+	// place is the place of the aggregate in a page of a sweep, and parkedAt the event at which the
+	// sweep has found it parked.
+	place    int
 	parkedAt int64
 	// watermark and foreign are set by loadWatermarks.
 	watermark int64

@@ -130,7 +130,7 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 	}
 	for i := range heads {
 		if head, state := &heads[i], &states[i]; state.Watermark < head.Last || state.Foreign != nil {
-			h := &folded{unit: units[i], raw: head.RawAggregateID}
+			h := &folded{unit: units[i], raw: head.RawAggregateID, place: i}
 			h.noEvents()
 			h.watermark, h.foreign, h.first, h.last = state.Watermark, state.Foreign, head.First, head.Last
 			page.behind = append(page.behind, h)
@@ -284,20 +284,48 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	return nil
 }
 
+// bridged is how many aggregates lie at most between two absent ones that are read with one request.
+const bridged = 16
+
 // foldAbsent folds aggregates without a read model or a watermark up to their last events, as
-// the page has them. Many of them may not concern the projection; only their events show that.
+// the page has them. Neighbours are read together.
 func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed counts) error {
-	if len(absent) == 0 {
-		return nil
+	absent, err := s.ofTypes(ctx, absent)
+	for err == nil && len(absent) > 0 {
+		n := 1
+		only := map[string]int64{absent[0].unit.AggregateID: absent[0].last}
+		for ; n < len(absent) && absent[n].place-absent[n-1].place <= bridged; n++ {
+			only[absent[n].unit.AggregateID] = absent[n].last
+		}
+		b := &build{Workers: s.Workers, target: s.target, labels: s.labels, since: s.since, only: only, counts: counts{}}
+		err = b.run(ctx, span{From: eventstore.Before(absent[0].raw), Until: eventstore.After(absent[n-1].raw), Since: s.since})
+		healed.add(b.counts)
+		absent = absent[n:]
 	}
-	only := make(map[string]int64, len(absent))
-	for _, h := range absent {
-		only[h.unit.AggregateID] = h.last
-	}
-	b := &build{Workers: s.Workers, target: s.target, labels: s.labels, since: s.since, only: only, counts: counts{}}
-	err := b.run(ctx, span{From: eventstore.Before(absent[0].raw), Until: eventstore.After(absent[len(absent)-1].raw), Since: s.since})
-	healed.add(b.counts)
 	return err
+}
+
+// ofTypes leaves out the aggregates that do not concern the projection, as far as their types tell:
+// those are absent in each sweep.
+func (s *sweep) ofTypes(ctx context.Context, absent []*folded) ([]*folded, error) {
+	var types []string
+	for _, source := range s.target.Projection.Sources() {
+		types = append(types, source.AggregateType)
+	}
+	if len(absent) == 0 || slices.Contains(types, "") {
+		return absent, nil
+	}
+	ids := make([]bson.RawValue, len(absent))
+	for i, h := range absent {
+		ids[i] = h.raw
+	}
+	of, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (map[string]bson.RawValue, error) {
+		return s.Events.OfTypes(ctx, ids, types)
+	})
+	if err != nil || of == nil {
+		return absent, err
+	}
+	return slices.DeleteFunc(absent, func(h *folded) bool { return of[h.unit.AggregateID].Type == 0 }), nil
 }
 
 func (s *sweep) save(ctx context.Context) error {

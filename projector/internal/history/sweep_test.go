@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -185,6 +187,34 @@ func TestSweepReadsManyAbsentAggregatesInOneQuery(t *testing.T) {
 	// The first page of the heads is small.
 	if w.opened > 2 {
 		t.Errorf("%d ranges were read", w.opened)
+	}
+	w.check(t)
+}
+
+// A sweep reads neither the events of aggregates that do not concern the projection, which are absent each
+// time, nor those of read models that are not behind.
+func TestSweepReadsNoEventsButThoseOfAbsentReadModels(t *testing.T) {
+	t.Parallel()
+	var events []stored
+	for i := range 100 {
+		events = append(events, historyOf(fmt.Sprintf("a-%02d", i), 5)...)
+		events = append(events, customer(fmt.Sprintf("a-%02d-customer", i), 5)...)
+	}
+	w := newWorld(t, events...)
+	w.build(t)
+	w.unfolded, w.opened = 0, 0
+	w.sweep(t)
+	if w.unfolded != 0 || w.opened != 0 {
+		t.Errorf("%d events of %d ranges were read", w.unfolded, w.opened)
+	}
+	for _, id := range []string{"a-10", "a-90"} {
+		if _, err := w.database.Collection("orders.generation-2").DeleteOne(t.Context(), bson.D{{Key: "_id", Value: id}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.sweep(t)
+	if w.unfolded != 0 || w.opened != 2 {
+		t.Errorf("%d events of %d ranges were read for nothing", w.unfolded, w.opened)
 	}
 	w.check(t)
 }
