@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -124,6 +126,9 @@ func (b *build) insert(ctx context.Context, g *group) error {
 	size := 0
 	for i := range g.histories {
 		h := &g.histories[i]
+		if h.long {
+			end() // Each page of its events has a turn of its own.
+		}
 		f, err := b.fold(ctx, h, g)
 		if err != nil {
 			return err
@@ -161,9 +166,16 @@ func (b *build) fold(ctx context.Context, h *history, g *group) (*folded, error)
 		f.add(h.events)
 		return f, nil
 	}
-	err := b.readFrom(ctx, &h.aggregate, f.unit.FirstEvent(), b.since, f.add)
+	var ended error
+	err := b.readFrom(ctx, &h.aggregate, f.unit.FirstEvent(), b.since, func(events []*event.Event) {
+		end, err := b.begin(ctx, len(events))
+		if ended = cmp.Or(ended, err); ended == nil {
+			f.add(events)
+			end()
+		}
+	})
 	g.counts[CountEvents] += int64(h.read)
-	return f, err
+	return f, cmp.Or(err, ended)
 }
 
 // settle waits for groups in the order in which they were read, and saves their positions.

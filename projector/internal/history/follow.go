@@ -35,7 +35,7 @@ func (w *Workers) follow(ctx context.Context, h *folded) (counts, error) {
 	}
 	s := h.suspended(h.last)
 	s.Final, s.Parks = true, true
-	f, err := engine.CatchUp(ctx, w.Engine, s, nil)
+	f, err := engine.CatchUp(ctx, &paced{Workers: w, last: h.watermark}, s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (w *Workers) follow(ctx context.Context, h *folded) (counts, error) {
 // from a backup can lack events before that one; nothing else delivers them. If it cannot be
 // brought there, it stays behind until the next sweep: its range does not wait for it.
 func (w *Workers) precede(ctx context.Context, h *folded) (counts, error) {
-	f, err := engine.CatchUp(ctx, w.Engine, h.suspended(h.parkedAt-1), nil)
+	f, err := engine.CatchUp(ctx, &paced{Workers: w, last: h.watermark}, h.suspended(h.parkedAt-1), nil)
 	switch cause := f.Cause; {
 	case err != nil:
 		return nil, err
@@ -77,6 +77,25 @@ func (w *Workers) precede(ctx context.Context, h *folded) (counts, error) {
 		c[CountWritten] = 1
 	}
 	return c, nil
+}
+
+// paced continues one unit at the pace of the workers. Before each page, it waits for the events of the
+// page before, whose number was not known.
+type paced struct {
+	*Workers
+	last   int64
+	events int
+}
+
+func (p *paced) Resume(ctx context.Context, s engine.Suspended) (engine.Resumed, error) {
+	end, err := p.begin(ctx, p.events)
+	if err != nil {
+		return engine.Resumed{}, err
+	}
+	defer end()
+	r, err := p.Engine.Resume(ctx, s)
+	p.events, p.last = int(max(r.Watermark-p.last, 0)), r.Watermark
+	return r, err
 }
 
 // suspended is the history for [engine.CatchUp], which brings it forward to a head.

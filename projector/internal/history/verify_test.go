@@ -563,6 +563,38 @@ func TestEveryReadEventCountsForTheRate(t *testing.T) {
 	}
 }
 
+// A long history is built, and continued by a sweep, page by page, each in a turn of its own. The events
+// of the last page of a sweep are not waited for.
+func TestPagesOfALongHistoryCountForTheRate(t *testing.T) {
+	t.Parallel()
+	const events, page = 2000, 600
+	w := newWorld(t, historyOf("a", events)...)
+	workers := w.workers()
+	workers.limits.long = 100
+	waited, begun, ended := 0, 0, 0
+	workers.begin = func(_ context.Context, events int) (func(), error) {
+		if begun != ended || events > page {
+			t.Errorf("turn %d of %d events began after %d had ended", begun+1, events, ended)
+		}
+		begun, waited = begun+1, waited+events
+		return sync.OnceFunc(func() { ended++ }), nil
+	}
+	w.do(t, workers.build)
+	if waited != events {
+		t.Errorf("a build waited for %d events", waited)
+	}
+	w.check(t)
+	if _, err := w.database.Collection("orders.generation-2").DeleteOne(t.Context(), bson.D{}); err != nil {
+		t.Fatal(err)
+	}
+	w.has(t, "a", 1, 2)
+	waited = 0
+	if w.do(t, workers.sweep); waited < events-page {
+		t.Errorf("a sweep waited for %d events", waited)
+	}
+	w.check(t)
+}
+
 // TestNewerAggregateWithTheSameIDIsLeftOut checks that the events of the string "7" are not
 // compared with, or folded into, the read model of the older aggregate 7.
 func TestNewerAggregateWithTheSameIDIsLeftOut(t *testing.T) {
