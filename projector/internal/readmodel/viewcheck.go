@@ -61,9 +61,12 @@ func (d *ViewDocuments) Repair(ctx context.Context, u model.Unit, view model.Vie
 	return nil
 }
 
+// wholeTimeout bounds reading all parts of a document. The server ends a transaction after a minute.
+const wholeTimeout = 50 * time.Second
+
 // transaction runs do in a transaction, and repeats it while it conflicts with others.
 func (d *ViewDocuments) transaction(ctx context.Context, u model.Unit, view model.View, do func(context.Context, *viewTransaction) error) error {
-	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
+	ctx, cancel := mongox.Timeout(ctx, wholeTimeout)
 	defer cancel()
 	pause := poll.Backoff{First: firstConflictPause, Max: maxConflictPause}
 	for {
@@ -71,7 +74,11 @@ func (d *ViewDocuments) transaction(ctx context.Context, u model.Unit, view mode
 			return do(ctx, &viewTransaction{db: d.db, unit: &u, view: view, now: time.Now(), most: math.MaxInt, mostParts: math.MaxInt, mostChanged: changedBytes})
 		})
 		if err == nil || !contended(err) || poll.Wait(ctx, pause.Next()) != nil {
-			return mongox.Explain(ctx, err)
+			err = mongox.Explain(ctx, err)
+			if errors.Is(err, mongox.ErrNoAnswer) {
+				err = fmt.Errorf("its parts cannot be read in %v: unless MongoDB is slow at present, choose a key with fewer parts, because such a view can be neither verified nor rebuilt: %w", wholeTimeout, err)
+			}
+			return err
 		}
 	}
 }

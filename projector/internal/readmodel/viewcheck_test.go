@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -75,6 +77,17 @@ func updatedAtOf(t *testing.T, db database, key string) int64 {
 }
 
 // Documents of a newer generation, and of others, are neither compared nor repaired.
+func TestDocumentWhosePartsTakeTooLongIsRefused(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := mongox.Timeout(t.Context(), 0)
+	defer cancel()
+	<-ctx.Done()
+	_, err := NewViewDocuments(newDatabase(t).db).Compare(ctx, viewUnit("a"), sums{}, "k")
+	if err == nil || !strings.Contains(err.Error(), "choose a key with fewer parts") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestRepairLeavesOtherDocuments(t *testing.T) {
 	t.Parallel()
 	database := server.Database(t)
