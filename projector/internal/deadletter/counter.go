@@ -23,7 +23,7 @@ func New(o Options) *Counter {
 		Dial: o.Dial, Interval: o.Interval, FailedWait: time.Minute, Logger: o.Logger,
 		Count: func(ctx context.Context, q Queue) (map[string]int, error) {
 			messages := make(map[string]int)
-			return messages, pages(ctx, q, maxCounted, func(one *Message) { messages[m.label(one.Reason)]++ })
+			return messages, pages(ctx, q, maxCounted, maxBytes, func(one *Message) { messages[m.label(one.Reason)]++ })
 		},
 		What: "dead letters", Until: "penstock_projector_dead_letters is absent until then",
 	})}

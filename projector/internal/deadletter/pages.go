@@ -10,16 +10,16 @@ const (
 	// messages.
 	pageBytes = 1 << 20
 	maxPage   = 50
-	// maxBytes bounds the messages that a pass peeks at or receives, in bytes.
+	// maxBytes bounds the messages at which a pass peeks, in bytes.
 	maxBytes = 16 << 20
 )
 
 // pages peeks at the messages of a queue, page by page, and calls visit for each, until
-// the end of the queue, limit messages or maxBytes.
-func pages(ctx context.Context, q Queue, limit int, visit func(*Message)) error {
+// the end of the queue, limit messages or limitBytes.
+func pages(ctx context.Context, q Queue, limit, limitBytes int, visit func(*Message)) error {
 	messages, size := 0, 0
 	from, page := int64(0), 1
-	for messages < limit && size < maxBytes {
+	for messages < limit && size < limitBytes {
 		peeked, err := q.Peek(ctx, from, min(page, limit-messages))
 		if err != nil {
 			return fmt.Errorf("peek at dead letters after the first %d: %w", messages, err)

@@ -24,6 +24,15 @@ type Message struct {
 	received *azservicebus.ReceivedMessage
 }
 
+// withoutBody returns what unlocks a received message.
+func (m *Message) withoutBody() Message {
+	lock := Message{Sequence: m.Sequence}
+	if m.received != nil {
+		lock.received = &azservicebus.ReceivedMessage{LockToken: m.received.LockToken}
+	}
+	return lock
+}
+
 // Queue is the dead-letter queue over one AMQP connection.
 type Queue interface {
 	// Peek returns up to limit messages with sequence numbers of at least from, in order;

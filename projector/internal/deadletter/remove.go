@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,7 +24,12 @@ const (
 // Peek calls visit for at most limit messages from the front of a queue, and for about 16
 // MiB at most. It locks no message.
 func Peek(ctx context.Context, q Queue, limit int, visit func(*Message)) error {
-	return pages(ctx, q, limit, visit)
+	return pages(ctx, q, limit, maxBytes, visit)
+}
+
+// PeekAll calls visit for every message of a queue, from the front. It locks no message.
+func PeekAll(ctx context.Context, q Queue, visit func(*Message)) error {
+	return pages(ctx, q, math.MaxInt, math.MaxInt, visit)
 }
 
 // Remove permanently removes the messages with the given sequence numbers among the first
@@ -42,7 +48,7 @@ func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, l
 			}
 		}
 	}()
-	for seen, size := 0, 0; len(sequences) > 0 && seen < limit && size < maxBytes; {
+	for seen := 0; len(sequences) > 0 && seen < limit; {
 		waiting, cancel := context.WithTimeout(ctx, quiet)
 		received, err := q.Receive(waiting, receivePage)
 		late := waiting.Err() != nil && ctx.Err() == nil
@@ -55,10 +61,9 @@ func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, l
 		}
 		for i := range received {
 			m := received[i]
-			seen, size = seen+1, size+len(m.Body)
+			seen++
 			if !sequences[m.Sequence] {
-				m.Body = nil
-				others = append(others, m)
+				others = append(others, m.withoutBody())
 				continue
 			}
 			completing, cancel := context.WithTimeout(ctx, returnTimeout)

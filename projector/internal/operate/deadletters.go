@@ -37,7 +37,7 @@ type deadlettersFilter struct {
 	Limit     int    `name:"limit" default:"1000" help:"How many messages at the front of the queue are read, 1 to 10000."`
 }
 
-// maxDeadLetters bounds the messages that a command reads.
+// maxDeadLetters bounds --limit.
 const maxDeadLetters = 10_000
 
 func (deadlettersFilter) needs() config.Part {

@@ -136,20 +136,20 @@ func (r *erasing) redacted(text string) string {
 }
 
 func (r *erasing) deadLetters(ctx context.Context) error {
-	ctx, cancel := mongox.Timeout(ctx, peekTimeout)
-	defer cancel()
 	reader := event.NewReader(r.fields)
 	sequences := make(map[int64]bool)
-	err := deadletter.Peek(ctx, r.queue, maxDeadLetters, func(m *deadletter.Message) {
+	read, upTo := 0, 0
+	err := r.eachDeadLetter(ctx, func(m *deadletter.Message) {
+		read++
 		if describeDeadLetter(m, reader).AggregateID == r.Aggregate {
-			sequences[m.Sequence] = true
+			sequences[m.Sequence], upTo = true, read
 		}
 	})
-	if err == nil && len(sequences) > 0 {
-		var n int
-		n, err = deadletter.Remove(ctx, r.queue, sequences, maxDeadLetters, r.e.Logger)
-		r.counts["deadLetters"] += int64(n)
+	if err != nil {
+		return err
 	}
+	n, err := deadletter.Remove(ctx, r.queue, sequences, upTo, r.e.Logger)
+	r.counts["deadLetters"] += int64(n)
 	if err != nil {
 		return fmt.Errorf("remove dead letters: %w", err)
 	}

@@ -146,9 +146,7 @@ func (r *erasing) search(ctx context.Context) (found []foundIn, err error) {
 		found = append(found, in)
 	}
 	in := foundIn{Place: "dead letters of subscription " + r.e.Config.ServiceBus.Subscription}
-	looking, cancel := mongox.Timeout(ctx, peekTimeout)
-	defer cancel()
-	err = deadletter.Peek(looking, r.queue, maxDeadLetters, func(m *deadletter.Message) {
+	err = r.eachDeadLetter(ctx, func(m *deadletter.Message) {
 		document, err := event.DecodeBody(m.ContentType, m.Body)
 		var hit hit
 		if err == nil {
@@ -162,9 +160,24 @@ func (r *erasing) search(ctx context.Context) (found []foundIn, err error) {
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the dead letters: %w", err)
+		return nil, err
 	}
 	return append(found, in), nil
+}
+
+// eachDeadLetter calls visit with every message of the dead-letter queue. It fails if the queue is too
+// long: what it does not reach could be the aggregate's.
+func (r *erasing) eachDeadLetter(ctx context.Context, visit func(*deadletter.Message)) error {
+	looking, cancel := context.WithTimeout(ctx, peekTimeout)
+	defer cancel()
+	err := deadletter.PeekAll(looking, r.queue, visit)
+	switch {
+	case err == nil:
+		return nil
+	case looking.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("read the dead letters: the queue does not end within %v (%w): discard dead letters at its front, and repeat the command", peekTimeout, err)
+	}
+	return fmt.Errorf("read the dead letters: %w", err)
 }
 
 // searchCollection counts the documents of a collection that have the id or a value.

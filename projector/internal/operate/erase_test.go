@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -52,24 +53,32 @@ views:
           inhabitants: {count: true}
 `
 
-// taken is a queue from which messages can be removed.
-type taken struct{ peeked }
+// taken is a queue from which messages can be removed. The first locked ones are locked.
+type taken struct {
+	peeked
+	locked int
+}
 
-func (q *taken) Receive(ctx context.Context, _ int) ([]deadletter.Message, error) {
-	if len(q.messages) == 0 {
+func (q *taken) Receive(ctx context.Context, limit int) ([]deadletter.Message, error) {
+	page := slices.Clone(q.messages[q.locked:min(q.locked+limit, len(q.messages))])
+	q.locked += len(page)
+	if len(page) == 0 {
 		<-ctx.Done()
-		return nil, ctx.Err()
 	}
-	return q.messages[:1], nil
+	return page, ctx.Err()
 }
 
 func (q *taken) Complete(_ context.Context, m *deadletter.Message) error {
 	sequence := m.Sequence
 	q.messages = slices.DeleteFunc(q.messages, func(m deadletter.Message) bool { return m.Sequence == sequence })
+	q.locked--
 	return nil
 }
 
-func (*taken) Abandon(context.Context, *deadletter.Message) error { return nil }
+func (q *taken) Abandon(context.Context, *deadletter.Message) error {
+	q.locked = 0
+	return nil
+}
 
 // The person of the tests, and what must not be left.
 const personName = "Ada Lovelace"
@@ -388,6 +397,49 @@ func TestEraseReportsWhatIsLeft(t *testing.T) {
 			t.Errorf("the audit has the value: %s", text)
 		}
 	}
+}
+
+// TestEraseRemovesADeadLetterBehindManyOthers erases a person with a dead letter behind more of others
+// than another command reads, in number or in bytes.
+func TestEraseRemovesADeadLetterBehindManyOthers(t *testing.T) {
+	t.Parallel()
+	for _, others := range []struct{ letters, size int }{{maxDeadLetters + 1, 1}, {70, 256 << 10}} {
+		w := newPeople(t, "person-1", "person-1")
+		letter := func(id, text string) {
+			body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Came"}, {Key: "payload", Value: bson.D{{Key: "name", Value: text}}}})
+			w.check(err)
+			w.queue.messages = append(w.queue.messages, deadletter.Message{Sequence: int64(len(w.queue.messages) + 1), ContentType: event.ContentTypeBSON, Body: body})
+		}
+		for range others.letters {
+			letter("person-2", strings.Repeat("x", others.size))
+		}
+		letter("person-1", personName)
+		result, err := w.erase(eraseCommand{Mask: []string{"payload.name"}})
+		if err != nil || result.Left != 0 || len(w.queue.messages) != others.letters {
+			t.Errorf("%d letters of %d bytes: %v, %+v, %d dead letters are left", others.letters, others.size, err, result, len(w.queue.messages))
+		}
+	}
+}
+
+// endless is a dead-letter queue without an end.
+type endless struct{ deadletter.Queue }
+
+func (endless) Peek(ctx context.Context, from int64, _ int) ([]deadletter.Message, error) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	return []deadletter.Message{{Sequence: from}}, ctx.Err()
+}
+
+func TestEraseFailsIfTheDeadLetterQueueDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		err := (&erasing{queue: endless{}}).eachDeadLetter(t.Context(), func(*deadletter.Message) {})
+		if err == nil || !strings.Contains(err.Error(), "discard dead letters at its front") {
+			t.Error(err)
+		}
+	})
 }
 
 // TestEraseOfABuildingGeneration erases from the shadow collection, too.
