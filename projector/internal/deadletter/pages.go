@@ -33,7 +33,12 @@ func pages(ctx context.Context, q Queue, limit, limitBytes int, visit func(*Mess
 			visit(&peeked[i])
 		}
 		messages += len(peeked)
-		page = min(max(pageBytes*messages/max(size, 1), 1), maxPage)
+		page = pageAfter(messages, size)
 	}
 	return nil
+}
+
+// pageAfter returns the number of messages of the next page, given the size of those before.
+func pageAfter(messages, size int) int {
+	return min(max(pageBytes*messages/max(size, 1), 1), maxPage)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -13,9 +14,6 @@ const (
 	// quiet is how long [Remove] waits for the next message. If a message that was listed does
 	// not come, another receiver has locked it.
 	quiet = 2 * time.Second
-	// receivePage is the number of messages requested at once. With more than one, the SDK
-	// returns 20 ms after the first, and the link locks messages that are not received.
-	receivePage = 1
 	// returnTimeout bounds settling a message: removing it, or unlocking it at the end. If that
 	// fails, the lock expires.
 	returnTimeout = 5 * time.Second
@@ -34,23 +32,29 @@ func PeekAll(ctx context.Context, q Queue, visit func(*Message)) error {
 
 // Remove permanently removes the messages with the given sequence numbers among the first
 // limit messages of a queue. It deletes the removed ones from sequences, and returns
-// their number, also with an error. A message that another receiver has locked stays.
+// their number, also with an error. A message that another receiver has locked stays. The
+// messages before a chosen one stay locked meanwhile. If their locks end, the queue begins
+// again, and Remove fails.
 func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, logger zerolog.Logger) (removed int, err error) {
 	var others []Message
+	locked := make(map[int64]bool)
 	defer func() {
-		for i := range others {
+		// The locks of the last ones end last.
+		for i := range slices.Backward(others) {
 			returning, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 			e := q.Abandon(returning, &others[i])
 			cancel()
 			if e != nil {
-				logger.Debug().Err(e).Int("messages", len(others)-i).Msg("dead letters not unlocked; their locks will expire")
+				logger.Debug().Err(e).Int("messages", i+1).Msg("dead letters not unlocked; their locks will expire")
 				return
 			}
 		}
 	}()
-	for seen := 0; len(sequences) > 0 && seen < limit; {
+	// With more than one message, the SDK returns 20 ms after the first.
+	page := 1
+	for seen, size := 0, 0; len(sequences) > 0 && seen < limit; page = pageAfter(seen, size) {
 		waiting, cancel := context.WithTimeout(ctx, quiet)
-		received, err := q.Receive(waiting, receivePage)
+		received, err := q.Receive(waiting, min(page, limit-seen))
 		late := waiting.Err() != nil && ctx.Err() == nil
 		cancel()
 		if late && len(received) == 0 {
@@ -61,8 +65,13 @@ func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, l
 		}
 		for i := range received {
 			m := received[i]
-			seen++
+			seen, size = seen+1, size+len(m.Body)
+			if locked[m.Sequence] {
+				others = append(others, received[i:]...)
+				return removed, fmt.Errorf("receive dead letters: the lock of number %d has ended before the chosen ones came: remove those at the front of the queue first, and repeat the command", m.Sequence)
+			}
 			if !sequences[m.Sequence] {
+				locked[m.Sequence] = true
 				others = append(others, m.withoutBody())
 				continue
 			}

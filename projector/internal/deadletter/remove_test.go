@@ -109,11 +109,56 @@ func TestFailedRemovalUnlocksTheRest(t *testing.T) {
 		q.messages = append(q.messages, letter(i+1, "TTLExpiredException", i+1))
 	}
 	removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{2: true, 4: true}, 100, zerolog.Nop())
-	if removed != 1 || err == nil || !slices.Equal(q.abandoned, []int64{1, 3}) {
+	// The second page is that of the failure.
+	if removed != 1 || err == nil || q.abandoned[0] != 51 || len(q.abandoned) != 49 || !slices.Equal(q.abandoned[46:], []int64{5, 3, 1}) {
 		t.Errorf("removed %d, abandoned %v, error %v", removed, q.abandoned, err)
 	}
 	q.received = 0
 	if removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{450: true}, 100, zerolog.Nop()); removed != 0 || err != nil || q.received != 100 {
 		t.Errorf("removed %d and received %d, error %v", removed, q.received, err)
+	}
+}
+
+// expiring is a queue whose locks end, so that it begins again.
+type expiring struct {
+	letters
+	until map[int64]time.Time
+	lock  time.Duration
+}
+
+func (q *expiring) Receive(ctx context.Context, limit int) ([]deadletter.Message, error) {
+	testkit.Pass(35 * time.Millisecond)
+	for sequence, until := range q.until {
+		if time.Now().After(until) {
+			delete(q.until, sequence)
+			delete(q.locked, sequence)
+		}
+	}
+	page, err := q.letters.Receive(ctx, limit)
+	for _, m := range page {
+		q.until[m.Sequence] = time.Now().Add(q.lock)
+	}
+	return page, err
+}
+
+// TestRemoveOfAMessageBehindManyOthers chooses the last message of a long queue, with locks that last
+// long enough for it and with shorter ones.
+func TestRemoveOfAMessageBehindManyOthers(t *testing.T) {
+	t.Parallel()
+	for lock, want := range map[time.Duration]int{10 * time.Second: 1, time.Second: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			const messages = 5000
+			q := &expiring{letters: letters{locked: map[int64]bool{}}, until: map[int64]time.Time{}, lock: lock}
+			for i := range int64(messages) {
+				q.messages = append(q.messages, letter(i+1, "MaxDeliveryCountExceeded", i+1))
+			}
+			removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{messages: true}, 2*messages, zerolog.Nop())
+			if removed != want || (err == nil) != (want == 1) || q.received > messages {
+				t.Errorf("with locks of %v, removed %d, received %d, error %v", lock, removed, q.received, err)
+			}
+			if len(q.abandoned) != 0 && q.abandoned[0] < q.abandoned[len(q.abandoned)-1] {
+				t.Errorf("message %d is unlocked first", q.abandoned[0])
+			}
+		})
 	}
 }
