@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -90,7 +89,7 @@ func (e *Environment) withDeadLetters(ctx context.Context, do func(q deadletter.
 // closeTimeout bounds closing the connection to the dead-letter queue.
 const closeTimeout = 2 * time.Second
 
-// peekTimeout bounds reading the queue.
+// peekTimeout bounds peeking at the queue, and a status with it.
 const peekTimeout = time.Minute
 
 // errNoDeadLetterMatches is returned if the queue has messages, but the flags choose none.
@@ -115,7 +114,9 @@ func (f deadlettersFilter) chooseSome(ctx context.Context, e *Environment, s *st
 func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored, q deadletter.Queue) (found []deadLetter, total int, err error) {
 	reader := event.NewReader(e.Config.EventFields())
 	found = []deadLetter{}
-	err = deadletter.Peek(ctx, q, f.Limit, func(m *deadletter.Message) {
+	looking, cancel := context.WithTimeout(ctx, peekTimeout)
+	defer cancel()
+	err = deadletter.Peek(looking, q, f.Limit, func(m *deadletter.Message) {
 		total++
 		d := describeDeadLetter(m, reader)
 		if f.Reason != "" && d.Reason != f.Reason || f.Aggregate != "" && d.AggregateID != f.Aggregate || f.Sequence != 0 && d.Sequence != f.Sequence {
@@ -133,26 +134,24 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	// Other pipelines can have an aggregate with the same id. Their markers keep no message of
 	// this subscription.
 	others := namesOf(entries, func(entry *catalog.Entry) bool { return entry.Pipeline != e.Config.Pipeline().String() })
-	known := map[[2]string]aggregateState{}
+	states, err := s.aggregateStates(ctx, found, entries, others)
+	if err != nil {
+		return nil, 0, err
+	}
 	for i := range found {
-		d := &found[i]
-		if d.Problem != "" {
+		if d := &found[i]; d.Problem != "" {
 			d.Next = "deadletters discard: it is not an event"
-			continue
+		} else {
+			d.describe(states[d.aggregate()])
 		}
-		// A projection takes the events of some types of aggregates.
-		aggregate := [2]string{d.AggregateType, d.AggregateID}
-		state, asked := known[aggregate]
-		if !asked {
-			if state, err = s.aggregateState(ctx, d, entries, others); err != nil {
-				return nil, 0, err
-			}
-			known[aggregate] = state
-		}
-		d.describe(state)
 	}
 	return found, total, nil
 }
+
+// aggregateKey identifies an aggregate for a projection, which takes the events of some types.
+type aggregateKey struct{ aggregateType, id string }
+
+func (d *deadLetter) aggregate() aggregateKey { return aggregateKey{d.AggregateType, d.AggregateID} }
 
 // aggregateState is what the read models of the subscription have of an aggregate.
 type aggregateState struct {
@@ -162,50 +161,69 @@ type aggregateState struct {
 	watermark int64
 }
 
-// aggregateState reads the state of the aggregate of a dead letter. others are the projections
+// aggregateStates reads the states of the aggregates of dead letters. others are the projections
 // of other pipelines. A retired projection needs no events, so none is missing in it.
-func (s *stored) aggregateState(ctx context.Context, d *deadLetter, entries map[string]*catalog.Entry, others []string) (aggregateState, error) {
-	markers, err := s.markers(ctx, park.Filter{AggregateID: d.AggregateID, Except: others})
-	if err != nil {
-		return aggregateState{}, err
-	}
-	// Without a projection, the subscription is most likely another one.
-	state := aggregateState{watermark: math.MinInt64}
-	if len(others) < len(entries) {
-		state.watermark = math.MaxInt64
-	}
-	for _, m := range markers {
-		if entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil {
-			state.parked = append(state.parked, m.Projection)
+func (s *stored) aggregateStates(ctx context.Context, letters []deadLetter, entries map[string]*catalog.Entry, others []string) (map[aggregateKey]*aggregateState, error) {
+	states := map[aggregateKey]*aggregateState{}
+	var ids []string
+	for i := range letters {
+		if d := &letters[i]; d.Problem == "" {
+			states[d.aggregate()] = &aggregateState{}
+			ids = append(ids, d.AggregateID)
 		}
 	}
-	slices.Sort(state.parked)
-	state.parked = slices.Compact(state.parked)
+	if len(ids) == 0 {
+		return states, nil
+	}
+	// The markers have no index for an aggregate, so one search is for all.
+	markers, err := s.markers(ctx, park.Filter{Among: ids, Except: others})
+	if err != nil {
+		return nil, err
+	}
+	parked := map[string][]string{}
+	for _, m := range markers {
+		if entries[m.Projection] == nil || entries[m.Projection].RetiredAt == nil {
+			parked[m.AggregateID] = append(parked[m.AggregateID], m.Projection)
+		}
+	}
+	// Without a projection, the subscription is most likely another one.
+	watermark := int64(math.MinInt64)
+	if len(others) < len(entries) {
+		watermark = math.MaxInt64
+	}
 	var units []model.Unit
+	var of []*aggregateState
 	for name, entry := range entries {
 		if entry.RetiredAt != nil || slices.Contains(others, name) {
 			continue
 		}
 		if entry.Live == nil || entry.Live.Frozen {
-			state.watermark = math.MinInt64 // its first build or a promotion is under way
+			watermark = math.MinInt64 // its first build or a promotion is under way
 			continue
 		}
 		scope, err := projection.ScopeOf(entry.Live.Text)
 		if err != nil {
-			return aggregateState{}, err
+			return nil, err
 		}
-		if scope.Concerns(d.AggregateType) {
-			units = append(units, model.Unit{Projection: name, Generation: entry.Live.Generation, Collection: entry.Live.Collection, AggregateID: d.AggregateID, Parts: scope.View, FromZero: s.environment.Config.Fields.FromZero()})
+		for key, state := range states {
+			if scope.Concerns(key.aggregateType) {
+				units = append(units, model.Unit{Projection: name, Generation: entry.Live.Generation, Collection: entry.Live.Collection, AggregateID: key.id, Parts: scope.View, FromZero: s.environment.Config.Fields.FromZero()})
+				of = append(of, state)
+			}
 		}
 	}
-	if len(units) == 0 {
-		return state, nil
+	for key, state := range states {
+		slices.Sort(parked[key.id])
+		state.parked, state.watermark = slices.Compact(parked[key.id]), watermark
 	}
 	watermarks, err := readmodel.Watermarks(ctx, s.ReadModels, units)
-	if err == nil {
-		state.watermark = min(state.watermark, slices.Min(watermarks))
+	if err != nil {
+		return nil, err
 	}
-	return state, err
+	for i, state := range of {
+		state.watermark = min(state.watermark, watermarks[i])
+	}
+	return states, nil
 }
 
 // describeDeadLetter reads the event of a message.
@@ -224,7 +242,7 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 }
 
 // describe says what to do with a dead letter that is an event.
-func (d *deadLetter) describe(state aggregateState) {
+func (d *deadLetter) describe(state *aggregateState) {
 	d.Parked = append(d.Parked, state.parked...)
 	d.Applied = state.watermark >= d.EventID
 	switch {
@@ -244,9 +262,7 @@ type deadlettersListCommand struct {
 
 func (c *deadlettersListCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
-		looking, cancel := mongox.Timeout(ctx, peekTimeout)
-		defer cancel()
-		found, total, err := c.choose(looking, e, s, q)
+		found, total, err := c.choose(ctx, e, s, q)
 		switch {
 		case err != nil:
 			return err
@@ -287,9 +303,7 @@ func (c *deadlettersDiscardCommand) Validate() error {
 
 func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
-		looking, cancel := mongox.Timeout(ctx, peekTimeout)
-		found, err := c.chooseSome(looking, e, s, q)
-		cancel()
+		found, err := c.chooseSome(ctx, e, s, q)
 		if err != nil || len(found) == 0 {
 			return err
 		}

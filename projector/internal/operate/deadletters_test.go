@@ -3,17 +3,22 @@ package operate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	driver "go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/catalog"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
 // peeked is a queue of which messages are only read.
@@ -114,6 +119,61 @@ func TestDeadLetterIsAppliedWhenEveryReadModelHasItsEvent(t *testing.T) {
 	expect(false, "b", "parked retry")
 	at("b", 2)
 	expect(true, "b", "deadletters discard --applied")
+}
+
+// TestDeadLettersOfManyAggregatesNeedAFewRequests counts the requests for one aggregate and for many, each
+// of which is parked.
+func TestDeadLettersOfManyAggregatesNeedAFewRequests(t *testing.T) {
+	t.Parallel()
+	e, s, _ := emptyState(t)
+	e.Config.Fields = event.DefaultFields()
+	var requests atomic.Int64
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetMonitor(&driver.CommandMonitor{
+		Started: func(context.Context, *driver.CommandStartedEvent) { requests.Add(1) },
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	db := client.Database(s.State.Name())
+	s.ReadModels, s.parked = db, park.NewStore(park.In(db), park.Options{})
+	for _, name := range []string{"a", "b"} {
+		entry := catalog.Create(e.Config.Pipeline().String(), catalog.Declared{Name: name, Definition: catalog.Definition{Collection: name, Text: `{"on": {"Came": {}}}`}}, catalog.Author{At: time.Now()})
+		if _, err := s.catalog.Write(t.Context(), nil, entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var queue peeked
+	var markers []model.Marker
+	for i := range 100 {
+		id := fmt.Sprint(i)
+		body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: 2}, {Key: "eventType", Value: "Came"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue.messages = append(queue.messages, deadletter.Message{Sequence: int64(i), Reason: deadDeliveries, ContentType: event.ContentTypeBSON, Body: body})
+		markers = append(markers, model.Marker{Unit: model.Unit{Projection: "a", AggregateID: id}, EventID: 2, Head: 2, Reason: "expression"})
+	}
+	if err := s.parked.Park(t.Context(), markers); err != nil {
+		t.Fatal(err)
+	}
+	of := map[int]int64{}
+	for _, n := range []int{1, 100} {
+		requests.Store(0)
+		found, _, err := deadlettersFilter{Limit: n}.choose(t.Context(), e, s, queue)
+		if err != nil || len(found) != n {
+			t.Fatalf("%d found, %v", len(found), err)
+		}
+		for _, d := range found {
+			if d.Applied || len(d.Parked) != 1 || d.Parked[0] != "a" {
+				t.Errorf("%+v", d)
+			}
+		}
+		of[n] = requests.Load()
+	}
+	if of[100] != of[1] {
+		t.Errorf("requests: %v", of)
+	}
 }
 
 func TestParkedCommandsRefuseAnUnknownProjection(t *testing.T) {

@@ -264,7 +264,7 @@ func (s *stored) markers(ctx context.Context, f park.Filter) ([]park.Listed, err
 	found := []park.Listed{} // An empty list, because commands print it as JSON.
 	for _, discarded := range []bool{false, true} {
 		f.Discarded = discarded
-		some, err := s.parked.List(ctx, f, maxParked)
+		some, err := s.parked.List(ctx, f, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,8 @@ const listTimeout = 30 * time.Second
 type Filter struct {
 	// Projection, Reason and AggregateID must be equal; empty means any.
 	Projection, Reason, AggregateID string
+	// Among are ids of which AggregateID must be one; empty means any.
+	Among []string
 	// Except are projections whose markers are left out.
 	Except []string
 	// Generation is that of the projection; 0 means any.
@@ -42,6 +44,9 @@ func (f Filter) query() bson.D {
 		if equal.value != "" {
 			query = append(query, bson.E{Key: equal.field, Value: equal.value})
 		}
+	}
+	if len(f.Among) > 0 {
+		query = append(query, bson.E{Key: fieldAggregateID, Value: bson.D{{Key: "$in", Value: f.Among}}})
 	}
 	if len(f.Except) > 0 {
 		query = append(query, bson.E{Key: fieldProjection, Value: bson.D{{Key: "$nin", Value: f.Except}}})
@@ -99,7 +104,7 @@ func (m *listed) listed() Listed {
 	return m.Listed
 }
 
-// List returns at most limit markers that the filter selects, in the order in which they
+// List returns at most limit markers that the filter selects, all with a limit of 0, in the order in which they
 // were parked. It leaves out markers that cannot be read, whose ids the log has.
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
 	return s.list(ctx, f.query(), options.Find().SetSort(bson.D{{Key: fieldParkedAt, Value: 1}, {Key: fieldID, Value: 1}}).SetLimit(int64(limit)))
