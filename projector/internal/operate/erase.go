@@ -199,7 +199,7 @@ func (r *erasing) leads(ctx context.Context) error {
 	}
 	absent := slices.Clone(r.Mask)
 	err := r.eachEvent(ctx, func(event bson.Raw) error {
-		absent = slices.DeleteFunc(absent, func(field string) bool { return len(r.pathsIn(event, field)) > 0 })
+		absent = slices.DeleteFunc(absent, func(field string) bool { return len(r.valuesIn(event, field)) > 0 })
 		return nil
 	})
 	if err != nil || len(absent) == 0 {
@@ -297,14 +297,7 @@ func (r *erasing) mask(ctx context.Context) error {
 		return nil
 	}
 	return r.eachEvent(ctx, func(event bson.Raw) error {
-		var set bson.D
-		for _, field := range r.Mask {
-			for _, path := range r.pathsIn(event, field) {
-				if event.Lookup(strings.Split(path, ".")...).Type != bson.TypeNull {
-					set = append(set, bson.E{Key: path, Value: nil})
-				}
-			}
-		}
+		set := r.nulls(event)
 		if set == nil {
 			return nil
 		}
@@ -318,6 +311,18 @@ func (r *erasing) mask(ctx context.Context) error {
 		r.counts["masked"]++
 		return nil
 	})
+}
+
+// nulls returns the fields of an event that the mask sets to null; none of those that are null.
+func (r *erasing) nulls(event bson.Raw) (set bson.D) {
+	for _, field := range r.Mask {
+		for _, found := range r.valuesIn(event, field) {
+			if !found.null {
+				set = append(set, bson.E{Key: found.path, Value: nil})
+			}
+		}
+	}
+	return set
 }
 
 // eachEvent calls visit with each stored event of the aggregate, until visit returns an error.
@@ -335,27 +340,32 @@ func (r *erasing) eachEvent(ctx context.Context, visit func(bson.Raw) error) err
 	return cursor.Err()
 }
 
-// pathsIn returns the paths of the values of an event to which a field of the mask leads.
-func (*erasing) pathsIn(event bson.Raw, field string) []string {
+// maskable is a value to which a field of the mask leads.
+type maskable struct {
+	path string
+	null bool
+}
+
+// valuesIn returns the values of an event to which a field of the mask leads.
+func (*erasing) valuesIn(event bson.Raw, field string) []maskable {
 	return valuesAt(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: event}, strings.Split(field, "."), nil)
 }
 
-// valuesAt returns the paths of the values to which a field leads. It leads into each element of an
-// array.
-func valuesAt(v bson.RawValue, field, at []string) (paths []string) {
+// valuesAt returns the values to which a field leads. It leads into each element of an array.
+func valuesAt(v bson.RawValue, field, at []string) (found []maskable) {
 	if len(field) == 0 {
-		return []string{strings.Join(at, ".")}
+		return []maskable{{strings.Join(at, "."), v.Type == bson.TypeNull}}
 	}
 	switch v.Type {
 	case bson.TypeEmbeddedDocument:
-		if found, err := v.Document().LookupErr(field[0]); err == nil {
-			return valuesAt(found, field[1:], append(slices.Clip(at), field[0]))
+		if next, err := v.Document().LookupErr(field[0]); err == nil {
+			return valuesAt(next, field[1:], append(slices.Clip(at), field[0]))
 		}
 	case bson.TypeArray:
 		elements, _ := v.Array().Values()
 		for i, element := range elements {
-			paths = append(paths, valuesAt(element, field, append(slices.Clip(at), strconv.Itoa(i)))...)
+			found = append(found, valuesAt(element, field, append(slices.Clip(at), strconv.Itoa(i)))...)
 		}
 	}
-	return paths
+	return found
 }

@@ -554,6 +554,24 @@ func TestEraseMasksElementsOfArrays(t *testing.T) {
 	}
 }
 
+// BenchmarkMaskOfAnArray masks a field in each element of an array. The time for an element must not
+// depend on their number.
+func BenchmarkMaskOfAnArray(b *testing.B) {
+	for _, elements := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(elements), func(b *testing.B) {
+			items := slices.Repeat(bson.A{bson.D{{Key: "sku", Value: 1}, {Key: "name", Value: personName}}}, elements)
+			event := testkit.Raw(bson.D{{Key: "payload", Value: bson.D{{Key: "items", Value: items}}}})
+			r := &erasing{eraseCommand: &eraseCommand{Mask: []string{"payload.items.name"}}}
+			for b.Loop() {
+				if set := r.nulls(event); len(set) != elements {
+					b.Fatalf("%d of %d elements are masked", len(set), elements)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*elements), "ns/element")
+		})
+	}
+}
+
 // TestEraseRefusesAMisspeltField changes nothing if no event has a field of the mask. A field that one
 // event has, and one that is null already, are masked.
 func TestEraseRefusesAMisspeltField(t *testing.T) {
