@@ -59,7 +59,7 @@ func readEventFile(path string, fields event.Fields, wanted func(*event.Event) b
 	}
 }
 
-// readEvent is an event of a file, and why it breaks the event contract.
+// readEvent is an event, and why it breaks the event contract.
 type readEvent struct {
 	*event.Event
 	broken error

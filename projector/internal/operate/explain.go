@@ -172,14 +172,15 @@ func (c *explainCommand) read(ctx context.Context, e *Environment, visit func(*e
 	return readAggregate(ctx, reader, c.Aggregate, visit)
 }
 
-// explainer explains the events of one aggregate in one projection. It keeps only the last
-// steps.
+// explainer folds the events of one aggregate in one projection, and explains only the last ones,
+// because an explanation copies the document.
 type explainer struct {
 	command *explainCommand
 	foldable
 	replay *replay
-	// steps is a ring of keep steps; next is the index of the next one.
-	steps      []authoring.Step
+	// last is a ring of the last keep events, which are not folded yet; next is the index of the
+	// oldest one.
+	last       []readEvent
 	keep, next int
 }
 
@@ -188,19 +189,24 @@ func newExplainer(c *explainCommand, p foldable, firstEvent int64) *explainer {
 }
 
 func (x *explainer) add(ev *event.Event, broken error) {
-	step := x.replay.explain(ev, broken)
-	if len(x.steps) < x.keep {
-		x.steps = append(x.steps, step)
+	if len(x.last) < x.keep {
+		x.last = append(x.last, readEvent{ev, broken})
 		return
 	}
-	x.steps[x.next] = step
+	oldest := &x.last[x.next]
+	x.replay.add(oldest.Event, oldest.broken)
+	*oldest = readEvent{ev, broken}
 	x.next = (x.next + 1) % x.keep
 }
 
 func (x *explainer) result(partial bool) (explanation, error) {
+	var steps []authoring.Step
+	for _, ev := range slices.Concat(x.last[x.next:], x.last[:x.next]) {
+		steps = append(steps, x.replay.explain(ev.Event, ev.broken))
+	}
 	r := explanation{
 		Projection: x.Name(), Generation: x.generation, Hash: x.Hash(), Origin: x.origin, AggregateID: x.command.Aggregate,
-		Events: x.replay.events, NotShown: x.replay.events - int64(len(x.steps)), Steps: slices.Concat(x.steps[x.next:], x.steps[:x.next]),
+		Events: x.replay.events, NotShown: x.replay.events - int64(len(steps)), Steps: steps,
 		LastEventID: x.replay.next() - 1, Document: json.RawMessage("null"), Partial: partial,
 	}
 	if p := x.replay.parked; p != nil {

@@ -11,9 +11,12 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
+	"github.com/penstock-cdc/penstock/projector/internal/projection/projectiontest"
 )
 
 // writeFile writes a file of the test and returns its path.
@@ -161,6 +164,40 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// BenchmarkExplainTheLastEvents explains the last 10 events of a document that grows with each event. The
+// time must be near that of the fold alone.
+func BenchmarkExplainTheLastEvents(b *testing.B) {
+	const yaml = "projections: [{name: p, collection: p, on: {A: {push: {list: \"{'sku': payload.sku, 'amount': eventId}\"}}}}]"
+	p := foldable{Projection: projectiontest.All(b, yaml)[0]}
+	kind, payload, err := bson.MarshalValue(bson.D{{Key: "sku", Value: "abc"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	events := make([]*event.Event, 2000)
+	for i := range events {
+		events[i] = &event.Event{Keys: event.Keys{AggregateID: "a", EventID: int64(i + 1), EventType: "A"}, Payload: bson.RawValue{Type: kind, Value: payload}}
+	}
+	b.Run("fold", func(b *testing.B) {
+		for b.Loop() {
+			r := newReplay(p.Projection, 1)
+			for _, ev := range events {
+				r.add(ev, nil)
+			}
+		}
+	})
+	b.Run("explain", func(b *testing.B) {
+		for b.Loop() {
+			x := newExplainer(&explainCommand{Aggregate: "a", Last: 10}, p, 1)
+			for _, ev := range events {
+				x.add(ev, nil)
+			}
+			if r, err := x.result(false); err != nil || r.NotShown != int64(len(events)-10) || len(r.Steps) != 10 || r.Steps[9].EventID != int64(len(events)) {
+				b.Fatalf("%+v, %v", r, err)
+			}
+		}
+	})
 }
 
 // TestExplainRefusesWhatItCannotExplain checks that each error says what to do.
