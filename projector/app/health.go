@@ -115,7 +115,7 @@ func watchState(h *health.Health, past *upkeep, deadLetters *deadletter.Counter,
 		return catalog.WaitingConditions(past.follower.Projections())
 	}))
 	if deadLetters != nil {
-		h.Watch("dead-letters", func(context.Context) []health.Condition { return deadletter.Conditions(deadLetters.Messages()) })
+		h.Watch("dead-letters", func(context.Context) []health.Condition { return deadletter.Conditions(deadLetters.Fresh()) })
 	}
 	if scheduler != nil {
 		h.Watch("sweeps", health.Lasting(reconcileSilence, func(context.Context) []health.Condition {

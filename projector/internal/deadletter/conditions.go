@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
-// Conditions says that the subscription has dead letters, given their number by reason.
-func Conditions(messages map[string]int) []health.Condition {
+// Conditions says that the subscription has dead letters.
+func Conditions(c Count) []health.Condition {
 	var total int64
 	var reasons []string
-	for _, reason := range slices.Sorted(maps.Keys(messages)) {
-		if n := messages[reason]; n > 0 {
+	for _, reason := range slices.Sorted(maps.Keys(c.Messages)) {
+		if n := c.Messages[reason]; n > 0 {
 			total += int64(n)
 			reasons = append(reasons, fmt.Sprintf("%s: %d", reason, n))
 		}
@@ -23,9 +23,13 @@ func Conditions(messages map[string]int) []health.Condition {
 	if total == 0 {
 		return nil
 	}
+	atLeast := ""
+	if c.Bounded {
+		atLeast = "at least "
+	}
 	return []health.Condition{{
 		Name: "dead-letters", State: health.Degraded,
-		Text:   fmt.Sprintf("the dead-letter queue has %s (%s)", cli.Count(total, "message"), strings.Join(reasons, ", ")),
+		Text:   fmt.Sprintf("the dead-letter queue has %s%s (%s)", atLeast, cli.Count(total, "message"), strings.Join(reasons, ", ")),
 		Remedy: "\"projector deadletters list\" shows what becomes of each.",
 	}}
 }

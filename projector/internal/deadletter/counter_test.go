@@ -70,6 +70,7 @@ func repeat(size, count int) []int { return slices.Repeat([]int{size}, count) }
 // counting is a running counter.
 type counting struct {
 	*broker
+	counter  *deadletter.Counter
 	registry *prometheus.Registry
 	log      *bytes.Buffer
 	stop     func()
@@ -79,6 +80,7 @@ func start(t *testing.T, b *broker) *counting {
 	t.Helper()
 	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	counter := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Reasons: []string{"expression", "TTLExpiredException"}, Registerer: c.registry, Logger: zerolog.New(c.log)})
+	c.counter = counter
 	stop := testkit.Start(t, counter.Run)
 	c.stop = func() {
 		stop()
@@ -114,17 +116,18 @@ func (c *counting) shows(t *testing.T, want string) {
 func TestCounterReadsUpToTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		sizes []int
-		shown string
+		sizes   []int
+		shown   string
+		bounded bool
 	}{
-		"none":           {nil, "0"},
-		"one":            {repeat(500, 1), "1"},
-		"many":           {repeat(500, 120), "120"},
-		"at the limit":   {repeat(500, 250), "250"},
-		"over the limit": {repeat(500, 400), "250"},
-		"empty bodies":   {repeat(0, 7), "7"},
-		"large messages": {repeat(1<<20, 40), "16"},
-		"huge messages":  {repeat(100<<20, 3), "1"},
+		"none":           {nil, "0", false},
+		"one":            {repeat(500, 1), "1", false},
+		"many":           {repeat(500, 120), "120", false},
+		"at the limit":   {repeat(500, 250), "250", true},
+		"over the limit": {repeat(500, 400), "250", true},
+		"empty bodies":   {repeat(0, 7), "7", false},
+		"large messages": {repeat(1<<20, 40), "16", true},
+		"huge messages":  {repeat(100<<20, 3), "1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,6 +136,9 @@ func TestCounterReadsUpToTheLimits(t *testing.T) {
 				defer c.stop()
 				testkit.Pass(interval / 4)
 				c.shows(t, test.shown)
+				if bounded := c.counter.Fresh().Bounded; bounded != test.bounded {
+					t.Errorf("bounded: %t", bounded)
+				}
 				for i, page := range c.pages {
 					if len(test.sizes) > 0 && i > 0 && page > 1 && page*test.sizes[0] > 1<<20 {
 						t.Errorf("page %d asks for %d messages of %d bytes", i, page, test.sizes[0])

@@ -35,7 +35,7 @@ func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) { descriptions 
 
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(values chan<- prometheus.Metric) {
-	messages := m.counter.Messages()
+	messages := m.counter.Fresh().Messages
 	if messages == nil {
 		return
 	}

@@ -15,17 +15,17 @@ const (
 )
 
 // pages peeks at the messages of a queue, page by page, and calls visit for each, until
-// the end of the queue, limit messages or limitBytes.
-func pages(ctx context.Context, q Queue, limit, limitBytes int, visit func(*Message)) error {
+// the end of the queue, limit messages or limitBytes. bounded says that the queue may have more.
+func pages(ctx context.Context, q Queue, limit, limitBytes int, visit func(*Message)) (bounded bool, err error) {
 	messages, size := 0, 0
 	from, page := int64(0), 1
 	for messages < limit && size < limitBytes {
 		peeked, err := q.Peek(ctx, from, min(page, limit-messages))
 		if err != nil {
-			return fmt.Errorf("peek at dead letters after the first %d: %w", messages, err)
+			return false, fmt.Errorf("peek at dead letters after the first %d: %w", messages, err)
 		}
 		if len(peeked) == 0 {
-			return nil
+			return false, nil
 		}
 		for i := range peeked {
 			size += len(peeked[i].Body)
@@ -35,7 +35,7 @@ func pages(ctx context.Context, q Queue, limit, limitBytes int, visit func(*Mess
 		messages += len(peeked)
 		page = pageAfter(messages, size)
 	}
-	return nil
+	return true, nil
 }
 
 // pageAfter returns the number of messages of the next page, given the size of those before.

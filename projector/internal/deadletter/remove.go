@@ -20,14 +20,15 @@ const (
 )
 
 // Peek calls visit for at most limit messages from the front of a queue, and for about 16
-// MiB at most. It locks no message.
-func Peek(ctx context.Context, q Queue, limit int, visit func(*Message)) error {
+// MiB at most. bounded says that the queue may have more. It locks no message.
+func Peek(ctx context.Context, q Queue, limit int, visit func(*Message)) (bounded bool, err error) {
 	return pages(ctx, q, limit, maxBytes, visit)
 }
 
 // PeekAll calls visit for every message of a queue, from the front. It locks no message.
 func PeekAll(ctx context.Context, q Queue, visit func(*Message)) error {
-	return pages(ctx, q, math.MaxInt, math.MaxInt, visit)
+	_, err := pages(ctx, q, math.MaxInt, math.MaxInt, visit)
+	return err
 }
 
 // Remove permanently removes the messages with the given sequence numbers among the first

@@ -116,7 +116,7 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	found = []deadLetter{}
 	looking, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
-	err = deadletter.Peek(looking, q, f.Limit, func(m *deadletter.Message) {
+	bounded, err := deadletter.Peek(looking, q, f.Limit, func(m *deadletter.Message) {
 		total++
 		d := describeDeadLetter(m, reader)
 		if f.Reason != "" && d.Reason != f.Reason || f.Aggregate != "" && d.AggregateID != f.Aggregate || f.Sequence != 0 && d.Sequence != f.Sequence {
@@ -126,6 +126,9 @@ func (f deadlettersFilter) choose(ctx context.Context, e *Environment, s *stored
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the dead letters of subscription %s of topic %s: %w", e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic, err)
+	}
+	if bounded {
+		fmt.Fprintf(e.stderr, "read %s, up to --limit or 16 MiB; the queue can have more\n", cli.Count(int64(total), "dead letter"))
 	}
 	entries, err := s.entries(ctx)
 	if err != nil {

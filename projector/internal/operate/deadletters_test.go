@@ -49,6 +49,7 @@ func TestFilterWithoutADeadLetterIsReported(t *testing.T) {
 	}{
 		"none matches":    {deadlettersFilter{Reason: "missing", Limit: 10}, one, 0, errNoDeadLetterMatches, ""},
 		"one matches":     {deadlettersFilter{Reason: "expression", Limit: 10}, one, 1, nil, ""},
+		"none was read":   {deadlettersFilter{Reason: "missing", Limit: 1}, one, 0, errNoDeadLetterMatches, "read 1 dead letter, up to --limit or 16 MiB; the queue can have more\n"},
 		"the queue empty": {deadlettersFilter{Reason: "missing", Limit: 10}, nil, 0, nil, "no dead letters\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

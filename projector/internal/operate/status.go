@@ -37,6 +37,8 @@ type statusView struct {
 	// the first 1,000. It is nil if no subscription is configured or the queue could not be
 	// read.
 	DeadLetters map[string]int `json:"deadLetters"`
+	// MoreDeadLetters says that the queue may have more.
+	MoreDeadLetters bool `json:"moreDeadLetters,omitempty"`
 	// Unhandled are types of the newest events that are in no read model.
 	Unhandled []unhandledType `json:"unhandled,omitempty"`
 	// Unused are aggregate types of projections that are probably misspelt.
@@ -161,15 +163,17 @@ func (e *Environment) status(ctx context.Context, s *stored) (statusView, error)
 	}
 	view.Parked = parkedIn(parked, names)
 	if e.Config.ValidateParts(config.PartServiceBus) == nil {
-		if view.DeadLetters, err = e.countDeadLetters(ctx); err != nil {
+		letters, err := e.countDeadLetters(ctx)
+		if err != nil {
 			view.Unknown["deadLetters"] = err.Error()
 		}
+		view.DeadLetters, view.MoreDeadLetters = letters.Messages, letters.Bounded
 	}
 	if view.Unhandled, view.Unused, err = e.unhandled(ctx, s, found); err != nil {
 		view.Unknown["eventTypes"] = err.Error()
 	}
 	for i := range view.Pipelines {
-		if err := e.judge(ctx, s, &view.Pipelines[i], found, parked, view.DeadLetters); err != nil {
+		if err := e.judge(ctx, s, &view.Pipelines[i], found, parked, deadletter.Count{Messages: view.DeadLetters, Bounded: view.MoreDeadLetters}); err != nil {
 			return view, err
 		}
 	}
@@ -177,7 +181,7 @@ func (e *Environment) status(ctx context.Context, s *stored) (statusView, error)
 }
 
 // judge makes the verdict on the projectors of a pipeline.
-func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, entries map[string]*catalog.Entry, parked map[park.Group]int64, deadLetters map[string]int) error {
+func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, entries map[string]*catalog.Entry, parked map[park.Group]int64, deadLetters deadletter.Count) error {
 	reports, err := health.NewReports(s.State, "projector", p.Pipeline).List(ctx)
 	if err != nil {
 		return err
@@ -200,7 +204,7 @@ func (e *Environment) judge(ctx context.Context, s *stored, p *pipelineStatus, e
 	}
 	conditions = append(conditions, WrongConditions(verifications, own)...)
 	looked := []string{"parked", "build-failed", wrongReadModels}
-	if p.Pipeline == e.Config.Pipeline().String() && deadLetters != nil {
+	if p.Pipeline == e.Config.Pipeline().String() && deadLetters.Messages != nil {
 		conditions = append(conditions, deadletter.Conditions(deadLetters)...)
 		looked = append(looked, "dead-letters")
 	}
@@ -288,15 +292,16 @@ func parkedIn(counts map[park.Group]int64, names []string) []parkedStatus {
 }
 
 // countDeadLetters counts the dead letters of the configured subscription by reason.
-func (e *Environment) countDeadLetters(ctx context.Context) (map[string]int, error) {
-	counts := map[string]int{}
-	err := e.withDeadLetters(ctx, func(q deadletter.Queue) error {
-		return deadletter.Peek(ctx, q, statusDeadLetters, func(m *deadletter.Message) { counts[m.Reason]++ })
+func (e *Environment) countDeadLetters(ctx context.Context) (deadletter.Count, error) {
+	counted := deadletter.Count{Messages: map[string]int{}}
+	err := e.withDeadLetters(ctx, func(q deadletter.Queue) (err error) {
+		counted.Bounded, err = deadletter.Peek(ctx, q, statusDeadLetters, func(m *deadletter.Message) { counted.Messages[m.Reason]++ })
+		return err
 	})
 	if err != nil {
-		return nil, err
+		return deadletter.Count{}, err
 	}
-	return counts, nil
+	return counted, nil
 }
 
 // status prints the status on one screen.
@@ -311,8 +316,12 @@ func (p printer) status(view statusView, now time.Time) {
 		p.line(0, "job %s: %s", j.ID, progressOf(j))
 	}
 	p.parked(view.Parked)
+	more := ""
+	if view.MoreDeadLetters {
+		more = " or more"
+	}
 	for _, reason := range slices.Sorted(maps.Keys(view.DeadLetters)) {
-		p.line(0, "dead letters, %s: %d", reason, view.DeadLetters[reason])
+		p.line(0, "dead letters, %s: %d%s", reason, view.DeadLetters[reason], more)
 	}
 	if len(view.Unhandled) > 0 {
 		p.line(0, "no projection handles, among the newest events: %s", listTypes(view.Unhandled))

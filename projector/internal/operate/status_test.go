@@ -3,6 +3,7 @@ package operate
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +57,17 @@ func TestStatusLeavesOutAFormerPipeline(t *testing.T) {
 	view, err := e.status(t.Context(), s)
 	if err != nil || len(view.Pipelines) != 1 || view.Pipelines[0].Projections[0].Name != "users" {
 		t.Errorf("%+v, %v", view.Pipelines, err)
+	}
+}
+
+func TestStatusSaysThatThereCanBeMoreDeadLetters(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[bool]string{false: "dead letters, expression: 2\n", true: "dead letters, expression: 2 or more\n"} {
+		var out bytes.Buffer
+		view := statusView{Pipelines: []pipelineStatus{{}}, DeadLetters: map[string]int{"expression": 2}, MoreDeadLetters: more}
+		err := printLines(&out, "status", func(p printer) { p.status(view, time.Now()) })
+		if err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("the status is\n%s, want %s (%v)", out.String(), want, err)
+		}
 	}
 }
