@@ -215,9 +215,12 @@ func (s *stored) aggregateStates(ctx context.Context, letters []deadLetter, entr
 			}
 		}
 	}
+	for id, names := range parked {
+		slices.Sort(names)
+		parked[id] = slices.Compact(names)
+	}
 	for key, state := range states {
-		slices.Sort(parked[key.id])
-		state.parked, state.watermark = slices.Compact(parked[key.id]), watermark
+		state.parked, state.watermark = parked[key.id], watermark
 	}
 	watermarks, err := readmodel.Watermarks(ctx, s.ReadModels, units)
 	if err != nil {
