@@ -47,13 +47,14 @@ type eventStore struct {
 }
 
 // storedEvent is one event. A poison event lacks its eventId. An entry that ends a collection
-// has no aggregate.
+// has no aggregate. A removal is the delete of an event that no scan finds.
 type storedEvent struct {
 	id         int
 	generation int
 	aggregate  string
 	number     int64
 	poison     bool
+	removal    bool
 	document   bson.Raw
 }
 
@@ -89,6 +90,15 @@ func (s *eventStore) append(e storedEvent) {
 	s.log = append(s.log, e)
 	close(s.grown)
 	s.grown = make(chan struct{})
+}
+
+// remove deletes n events, of those that were archived.
+func (s *eventStore) remove(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range n {
+		s.append(storedEvent{id: len(s.log), generation: s.generation, aggregate: "archived", removal: true, document: testkit.Raw(bson.D{})})
+	}
 }
 
 // rotate renames the collection away, and creates an empty one with its name.
@@ -209,9 +219,13 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 			}
 			break
 		}
+		operation := "insert"
+		if e.removal {
+			operation = "delete"
+		}
 		chunk.Changes = append(chunk.Changes, testkit.Raw(bson.D{
 			{Key: "_id", Value: positionToken(f.at, 0)},
-			{Key: "operationType", Value: "insert"},
+			{Key: "operationType", Value: operation},
 			{Key: "clusterTime", Value: timeOf(f.at - 1)},
 			{Key: "wallTime", Value: time.Unix(int64(timeOf(f.at-1).T), 0)},
 			{Key: "documentKey", Value: bson.D{{Key: "_id", Value: e.id}}},
@@ -293,7 +307,7 @@ func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	index := slices.DeleteFunc(slices.Clone(s.log), func(e storedEvent) bool { return e.ends() || e.generation < s.generation })
+	index := slices.DeleteFunc(slices.Clone(s.log), func(e storedEvent) bool { return e.ends() || e.removal || e.generation < s.generation })
 	for i := range index {
 		if index[i].poison {
 			index[i].number = 0

@@ -115,7 +115,8 @@ func (t *term) catchUp(ctx context.Context) error {
 		s.Token = batch.Token
 		// The scan must still read the events that this step has left to it.
 		s.OperationTime = later(s.OperationTime, left)
-		end := len(batch.Inserts) == 0 || !batch.Time.Before(goal)
+		// A batch without a time is of an idle stream. One without inserts can have deletes.
+		end := batch.Time.IsZero() || !batch.Time.Before(goal)
 		if end {
 			s.OperationTime = later(s.OperationTime, goal)
 		}

@@ -58,6 +58,29 @@ func TestScanLongerThanTheOplogEnds(t *testing.T) {
 	})
 }
 
+// The scan takes 8 s. The oplog reaches back 3 s while an archive deletes 200 events a second.
+func TestScanLongerThanTheOplogEndsWhileEventsAreDeleted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.runner.stretch = 300 * time.Millisecond
+		s.fill(200, 10)
+		term := s.lead(t)
+		for range 150 {
+			pass(100 * time.Millisecond)
+			s.store.remove(20)
+			s.store.trim(600)
+		}
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		s.published(t)
+		if lost := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
+			t.Errorf("the oplog lost the stream %v times", lost)
+		}
+	})
+}
+
 // Every term is shorter than the scan, and the oplog loses the stream between the first terms.
 func TestScanContinuesAfterRestarts(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func (t *memoryTopic) check(store *eventStore, q quarantined) error {
 	}
 	for _, e := range store.log {
 		switch id := event.MessageID(e.aggregate, e.number); {
-		case e.ends():
+		case e.ends(), e.removal:
 		case e.poison && !inQuarantine[e.id]:
 			return fmt.Errorf("event %d is not in the quarantine", e.id)
 		case !e.poison && !seen[id] && !inQuarantine[e.id]:
