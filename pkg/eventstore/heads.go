@@ -54,7 +54,8 @@ type HeadCursor struct {
 }
 
 // Next gives at most 512 heads, which the caller may keep. It reads keys until a page is full or
-// the driver's batch is used up with at least one head. It fails with [ErrEnd] after the last.
+// the driver's batch is used up, so that a large aggregate does not make a call long: its pages
+// are empty until it ends. Next fails with [ErrEnd] after the last head.
 func (c *HeadCursor) Next(ctx context.Context) ([]Head, error) {
 	var page []Head
 	for !c.ended {
@@ -68,7 +69,7 @@ func (c *HeadCursor) Next(ctx context.Context) ([]Head, error) {
 		if done, ok := c.add(c.cursor.Current); ok {
 			page = append(page, done)
 		}
-		if len(page) >= pageDocuments || len(page) > 0 && c.cursor.RemainingBatchLength() == 0 {
+		if len(page) >= pageDocuments || c.cursor.RemainingBatchLength() == 0 {
 			return page, nil
 		}
 	}

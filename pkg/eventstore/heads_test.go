@@ -61,8 +61,44 @@ func TestHeadsFailWithTheCursor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if heads, err := cursor.Next(t.Context()); err == nil || errors.Is(err, eventstore.ErrEnd) || len(heads) != 0 {
+	var heads []eventstore.Head
+	for err == nil && len(heads) == 0 {
+		heads, err = cursor.Next(t.Context())
+	}
+	if errors.Is(err, eventstore.ErrEnd) || len(heads) != 0 {
 		t.Errorf("heads %v, %v", heads, err)
 	}
 	_ = cursor.Close(t.Context())
+}
+
+// Each call has a timeout of its own, so an aggregate of many batches must not need one long call.
+func TestHeadsReadOneBatchACall(t *testing.T) {
+	t.Parallel()
+	replies := []bson.D{reply("firstBatch", 0, indexID, index), reply("firstBatch", 9, eventOf("a", 1))}
+	for n := range int64(5) {
+		replies = append(replies, reply("nextBatch", 9, eventOf("a", n+2)))
+	}
+	s, events := newServer(t, append(replies, reply("nextBatch", 0))...)
+	cursor, err := newReader(t, events).Heads(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heads []eventstore.Head
+	for {
+		before := s.Commands()
+		page, err := cursor.Next(t.Context())
+		if errors.Is(err, eventstore.ErrEnd) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Commands() - before; n > 1 {
+			t.Errorf("a call made %d requests", n)
+		}
+		heads = append(heads, page...)
+	}
+	if len(heads) != 1 || heads[0].First != 1 || heads[0].Last != 6 || heads[0].Events != 6 {
+		t.Errorf("heads %+v", heads)
+	}
 }

@@ -95,6 +95,9 @@ func (s *sweep) run(ctx context.Context, part span) error {
 			if err != nil {
 				return err
 			}
+			if len(heads) == 0 {
+				continue
+			}
 			if err := s.look(ctx, heads); err != nil {
 				return err
 			}
