@@ -22,6 +22,7 @@ cluster: {{ . | quote }}
 {{- define "penstock.alerts.publisher" -}}
 {{- $thresholds := .root.Values.metrics.prometheusRule.thresholds }}
 {{- $pods := include "penstock.promSelector" . -}}
+{{- if gt (int64 .root.Values.publisher.replicas) 0 }}
 - alert: PenstockPublisherNoLeader
   expr: sum(penstock_publisher_leader{ {{- $pods -}} }) < 1 or absent(penstock_publisher_leader{ {{- $pods -}} })
   for: 2m
@@ -29,6 +30,7 @@ cluster: {{ . | quote }}
   annotations:
     summary: No publisher leads.
     description: No publisher has led for 2 minutes. New events wait in the event store.
+{{- end }}
 - alert: PenstockPublisherTwoLeaders
   expr: sum(penstock_publisher_leader{ {{- $pods -}} }) > 1 or sum(increase(penstock_publisher_checkpoint_saves_total{ {{- $pods }}, result="fenced"}[15m])) > 2
   for: 2m
@@ -163,6 +165,7 @@ cluster: {{ . | quote }}
 {{- $pods := include "penstock.promSelector" . -}}
 {{- /* At zero replicas, only the Deployment says that pods are wanted (kube-state-metrics). */ -}}
 {{- $zero := and (eq $autoscaling.mode "keda") (lt (int64 $autoscaling.minReplicas) 1) -}}
+{{- if or (ne $autoscaling.mode "none") (gt (int64 .root.Values.projector.replicas) 0) }}
 - alert: PenstockProjectorDown
   expr: absent(penstock_projector_sessions_active{ {{- $pods -}} }){{ if $zero }} and on() max(kube_deployment_spec_replicas{namespace="{{ .root.Release.Namespace }}", deployment="{{ include "penstock.componentName" . }}"}) > 0{{ end }}
   for: 5m
@@ -170,6 +173,7 @@ cluster: {{ . | quote }}
   annotations:
     summary: No projector runs.
     description: No projector has been seen for 5 minutes. Events wait in the subscription.
+{{- end }}
 {{- if eq (include "penstock.countsBacklog" .root) "true" }}
 - alert: PenstockProjectorStandsStill
   expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0
