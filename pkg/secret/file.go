@@ -45,12 +45,16 @@ func Read(path string) (string, error) {
 
 // Follow reads a file at every [Interval] until ctx ends. It passes a secret that differs
 // from current to adopt. If adopt returns an error, the old secret stays current, and adopt
-// gets the new one again at the next reading. The same error is logged once.
+// gets the new one again at the next reading. The refusal of a secret is logged once.
 func Follow(ctx context.Context, path, current string, adopt func(ctx context.Context, secret string) error, logger zerolog.Logger) {
 	logged := ""
 	for poll.Wait(ctx, Interval) == nil {
 		secret, err := Read(path)
-		if err == nil && secret != current {
+		// Service Bus gives each refusal of the same secret a text of its own.
+		failed := secret
+		if err != nil {
+			failed = err.Error()
+		} else if secret != current {
 			if err = adopt(ctx, secret); err == nil {
 				current = secret
 				logger.Info().Str("file", path).Msg("secret changed; the new one is in use")
@@ -60,8 +64,8 @@ func Follow(ctx context.Context, path, current string, adopt func(ctx context.Co
 		case ctx.Err() != nil:
 		case err == nil:
 			logged = ""
-		case err.Error() != logged:
-			logged = err.Error()
+		case failed != logged:
+			logged = failed
 			logger.Warn().Err(err).Str("file", path).Msg("changed secret not usable; the old one stays in use")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,7 +63,11 @@ func (j *journal) adopt(_ context.Context, secret string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.offered = append(j.offered, secret)
-	return j.refusal
+	if j.refusal == nil {
+		return nil
+	}
+	// Like the tracking id of Service Bus, the time makes each text another.
+	return fmt.Errorf("%w at %v", j.refusal, time.Now())
 }
 
 // take returns what has happened since the last call, and sets the next refusal.
@@ -98,6 +103,12 @@ func TestFollowAdoptsWhatCanBeUsed(t *testing.T) {
 		pass()
 		if offered, log := j.take(nil); !slices.Equal(offered, []string{"second", "second"}) || strings.Count(log, "\n") != 1 || !strings.Contains(log, refusal.Error()) {
 			t.Errorf("offered %q, logged %s", offered, log)
+		}
+		j.take(refusal)
+		write(t, path, "third")
+		pass()
+		if offered, log := j.take(nil); len(offered) != 2 || strings.Count(log, "\n") != 1 {
+			t.Errorf("offered %q, logged %s of another secret", offered, log)
 		}
 		pass()
 		if offered, log := j.take(nil); len(offered) != 1 || !strings.Contains(log, "the new one is in use") || strings.Contains(log, "second") {
