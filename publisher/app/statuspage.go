@@ -129,6 +129,8 @@ func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, erro
 		return nil, errors.New("this process has not connected to MongoDB yet")
 	}
 	records, err := quarantine.NewRecords(state, p.config.Stream.Name).List(ctx, quarantine.Filter{}, shownQuarantined)
+	// Records that cannot be read are among those of the limit.
+	more := err != nil || len(records) == shownQuarantined
 	if err := p.omitted.Report(err, p.logger); err != nil {
 		return nil, err
 	}
@@ -148,7 +150,7 @@ func (p *Publisher) quarantinedRows(ctx context.Context) ([]statuspage.Row, erro
 			example = fmt.Sprintf("%s, event %d", r.AggregateID, *r.EventID)
 		}
 		shown := strconv.Itoa(n)
-		if len(records) == shownQuarantined {
+		if more {
 			shown = "at least " + shown
 		}
 		rows = append(rows, statuspage.Row{

@@ -86,11 +86,12 @@ func (r *Records) Count(ctx context.Context, limit int64) (int64, error) {
 }
 
 // List returns the records that f chooses, in the order in which they were first seen, and
-// at most limit (up to [MaxRecords]) of them, without their events. If records cannot be read, it
-// returns the others with a [mongox.UnreadableError].
+// at most limit (up to [MaxRecords]) of them, without their events. If some of them cannot be read,
+// it returns the others with a [mongox.UnreadableError].
 func (r *Records) List(ctx context.Context, f Filter, limit int) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
+	limit = min(limit, MaxRecords)
 	filter := r.all()
 	if f.Reason != "" {
 		filter = append(filter, bson.E{Key: "reason", Value: f.Reason})
@@ -103,6 +104,10 @@ func (r *Records) List(ctx context.Context, f Filter, limit int) ([]Record, erro
 	}
 	find := options.Find().SetSort(bson.D{{Key: "firstSeen", Value: 1}, {Key: "_id", Value: 1}}).SetAllowDiskUse(true).
 		SetProjection(bson.D{{Key: "event", Value: 0}, {Key: "token", Value: 0}})
+	if f.Document == "" {
+		// The server need not sort what is beyond the limit.
+		find.SetLimit(int64(limit))
+	}
 	cursor, err := r.collection.Find(ctx, filter, find)
 	if err != nil {
 		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
@@ -110,7 +115,7 @@ func (r *Records) List(ctx context.Context, f Filter, limit int) ([]Record, erro
 	defer func() { _ = cursor.Close(ctx) }()
 	var records []Record
 	unreadable := &mongox.UnreadableError{Collection: CollectionName}
-	for len(records) < min(limit, MaxRecords) && cursor.Next(ctx) {
+	for len(records) < limit && cursor.Next(ctx) {
 		var s stored
 		if err := cursor.Decode(&s); err != nil {
 			unreadable.Add(slices.Clone(cursor.Current), err)

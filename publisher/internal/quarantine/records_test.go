@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongotest"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
@@ -48,5 +49,29 @@ func TestUnreadableRecordIsNamedBesideTheOthers(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), `_id {"stream": "main","document": "b"} of collection quarantine cannot be read`) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// The records have no index by their time: only a limit lets the server forget the others while it
+// sorts. The text of a document's _id is compared here.
+func TestServerSortsOnlyAsManyRecordsAsAreListed(t *testing.T) {
+	t.Parallel()
+	empty := bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "p.quarantine"}, {Key: "firstBatch", Value: bson.A{}}}}}
+	for _, test := range []struct {
+		filter  quarantine.Filter
+		limit   int
+		command string
+	}{
+		{quarantine.Filter{Reason: "too_large"}, 200, `"limit":200,`},
+		{quarantine.Filter{}, quarantine.MaxRecords + 1, `"limit":10000,`},
+		{quarantine.Filter{Document: "a"}, 1, ""},
+	} {
+		s := mongotest.NewReplies(t, empty)
+		if _, err := quarantine.NewRecords(s.Client.Database("p"), "main").List(t.Context(), test.filter, test.limit); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Command(t, 0); !strings.Contains(got, test.command) || test.command == "" && strings.Contains(got, "limit") {
+			t.Errorf("%+v is read by %s", test.filter, got)
+		}
 	}
 }
