@@ -16,8 +16,9 @@ const (
 	// brokerSilence is how long the topic may fail before the verdict names it. The SDK
 	// replaces a lost connection in less time.
 	brokerSilence = 10 * time.Second
-	// streamSilence is how far the change stream may be behind before the verdict names it.
-	streamSilence = time.Minute
+	// streamSilence is how far the change stream may be behind before the verdict names it. A
+	// scan leaves the stream alone for a [scanStretch], and for one page more.
+	streamSilence = 2 * time.Minute
 	// delayedAfter is how long sending the events of a key must fail before the verdict names
 	// it.
 	delayedAfter = time.Minute

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
@@ -78,6 +79,32 @@ func TestScanLongerThanTheOplogEndsWhileEventsAreDeleted(t *testing.T) {
 		if lost := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
 			t.Errorf("the oplog lost the stream %v times", lost)
 		}
+	})
+}
+
+// A scan leaves the change stream alone in each stretch, also while the topic slows it down.
+func TestScanIsNotReportedAsAStreamThatIsBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.fill(200, 20)
+		s.store.page = 40
+		s.topic.stalled = make(chan struct{})
+		term := s.lead(t)
+		for range 100 {
+			pass(3 * time.Second)
+			if v := s.runner.options.Health.Verdict(); v.State != health.OK {
+				t.Fatalf("the verdict is %v", v)
+			}
+			s.topic.mu.Lock()
+			close(s.topic.stalled)
+			s.topic.stalled = make(chan struct{})
+			s.topic.mu.Unlock()
+		}
+		if s.checkpoint.field("scan") == nil {
+			t.Error("the scan has ended too early")
+		}
+		_ = term.end(term.abort)
 	})
 }
 
