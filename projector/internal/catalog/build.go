@@ -210,7 +210,7 @@ func (s *step) proven(ctx context.Context, leftOut int64) error {
 	if time.Now().Before(s.postponed) {
 		return nil
 	}
-	for _, obstacle := range []func(context.Context) (waits bool, err error){s.mayRename, s.inspect} {
+	for _, obstacle := range []func(context.Context) (waits bool, err error){s.mayRename, s.inspect, s.announce} {
 		if waits, err := obstacle(ctx); err != nil || waits {
 			return err
 		}

@@ -214,6 +214,8 @@ type progress struct {
 	// one begins to.
 	begun        string
 	withdrawable bool
+	// announced is when this term announced the promotion.
+	announced time.Time
 	// checking ends with the result of a check, and is nil if none runs. checked is the last
 	// result, and allowed how many archived read models an operator had allowed then: events may
 	// be back before more are allowed.
@@ -358,7 +360,7 @@ func (s *step) write(ctx context.Context, next *Entry) error {
 func (s *step) enter(ctx context.Context, state State, do func(b *Build)) error {
 	from := s.entry.Building.State
 	err := s.change(ctx, func(b *Build) {
-		b.State, b.Reason = state, ""
+		b.State, b.Reason, b.Pause = state, "", ""
 		if do != nil {
 			do(b)
 		}
@@ -369,12 +371,18 @@ func (s *step) enter(ctx context.Context, state State, do func(b *Build)) error 
 	return err
 }
 
-// wait records in the catalog what the build waits for; nothing if reason is empty.
+// wait records in the catalog what the build waits for; nothing if reason is empty. It ends the
+// announcement of a promotion that has waited for a while. Often aggregates are parked only for a
+// moment, which must not delay the promotion by another announcement.
 func (s *step) wait(ctx context.Context, reason string) error {
-	if s.entry.Building.Reason == reason {
+	pause := s.entry.Building.Pause
+	if pause == announced && time.Since(s.announced) >= noticeLasts {
+		pause = ""
+	}
+	if s.entry.Building.Reason == reason && s.entry.Building.Pause == pause {
 		return nil
 	}
-	if err := s.change(ctx, func(b *Build) { b.Reason = reason }); err != nil {
+	if err := s.change(ctx, func(b *Build) { b.Reason, b.Pause = reason, pause }); err != nil {
 		return err
 	}
 	line := s.log().Info().Str("state", string(s.entry.Building.State))

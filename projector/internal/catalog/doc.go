@@ -100,6 +100,10 @@
 // a full collection, which can take long. So the check and the copy run beside the steps of other
 // builds. They are repeated if the promotion does not begin within a minute after their end.
 //
+// All pods read the whole catalog, so they read it often only while a promotion is announced or
+// runs. The coordinator announces it some seconds before the pause: so every pod pauses at once, and
+// the pause is short.
+//
 // From the pause to the new entry, a promotion is one step: no other build is driven meanwhile, so
 // the writes of each projection are paused only for its own promotion.
 //

@@ -111,7 +111,8 @@ type Build struct {
 	// without events, that prevent the promotion.
 	Parked   int64 `bson:"parked,omitempty"`
 	Archived int64 `bson:"archived,omitempty"`
-	// Pause is the token that pods write into their registration after they have paused.
+	// Pause is the token that pods write into their registration after they have paused. While
+	// the generation is verified, any value announces its promotion.
 	Pause     string    `bson:"pause,omitempty"`
 	StartedAt time.Time `bson:"startedAt"`
 	Who       string    `bson:"who,omitempty"`

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// slowPoll is how often a pod reads the catalog, and fastPoll how often while a
-	// generation is verified or promoted: a promotion pauses the projection's writes
+	// slowPoll is how often a pod reads the catalog, and fastPoll how often from the
+	// announcement of a promotion to its end: a promotion pauses the projection's writes
 	// until every pod has seen it.
 	slowPoll = 2 * time.Second
 	fastPoll = 100 * time.Millisecond
@@ -224,7 +224,7 @@ func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error
 // interval returns the time until the next read of the catalog.
 func interval(entries map[string]*Entry) time.Duration {
 	for _, e := range entries {
-		if b := e.Building; b != nil && (b.State == Verifying || b.State == Promoting) {
+		if b := e.Building; b != nil && (b.State == Promoting || b.State == Verifying && b.Pause != "") {
 			return fastPoll
 		}
 	}

@@ -37,6 +37,8 @@ type shared struct {
 	// broken is the error of every request of the pods, if set, and unrenewed that of
 	// registrations.
 	broken, unrenewed error
+	// finds counts the reads of the pods.
+	finds int
 }
 
 func newShared(t *testing.T) *shared {
@@ -71,6 +73,9 @@ func (s *shared) fail(broken, unrenewed error) {
 func (s *shared) request(_ context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if name == mongotest.Find {
+		s.finds++
+	}
 	if name == mongotest.UpdateOne && s.unrenewed != nil {
 		return s.unrenewed
 	}
@@ -201,6 +206,34 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 		expect("one pauses users; one sets users 1 in userReadModels and users 2 in users.generation-2")
 		s.put(catalog.Promote(promoting, by))
 		expect("one sets users 2 in userReadModels; one continues users")
+	})
+}
+
+// A verification can take days, and all pods read the whole catalog.
+func TestCatalogIsReadOftenOnlyAroundAPromotion(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, _ *member) {
+		reads := func(e *catalog.Entry) int {
+			s.put(e)
+			<-time.After(3 * time.Second)
+			s.mu.Lock()
+			s.finds = 0
+			s.mu.Unlock()
+			<-time.After(10 * time.Second)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.finds
+		}
+		s.join(podWith("b"), time.Minute)
+		verifying := in(prepared(start(t, s.entry("users"), "b")), catalog.Verifying)
+		if n := reads(verifying); n > 20 {
+			t.Errorf("%d reads in 10 s during a verification", n)
+		}
+		soon := in(verifying, catalog.Verifying)
+		soon.Building.Pause = "soon"
+		if n := reads(soon); n < 90 {
+			t.Errorf("%d reads in 10 s after a promotion was announced", n)
+		}
 	})
 }
 

@@ -82,7 +82,7 @@ func TestAggregateThatIsParkedBrieflyDelaysThePromotion(t *testing.T) {
 		}
 		round := r.entry().Building.Round
 		r.parked = 0
-		r.pass(3 * time.Second)
+		r.pass(5 * time.Second)
 		if b := r.entry().Building; b == nil || b.State != catalog.Promoting || b.Round != round {
 			t.Errorf("the generation is %+v", b)
 		}
@@ -97,7 +97,7 @@ func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 		r.parked = 2
 		r.pass(time.Second)
 		r.work(0, 0)
-		r.pass(time.Second)
+		r.pass(5 * time.Second)
 		if r.state() != catalog.Promoting {
 			t.Errorf("the generation is %s: %s", r.state(), r.entry().Building.Reason)
 		}

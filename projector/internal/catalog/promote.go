@@ -17,6 +17,10 @@ const (
 	// meanwhile.
 	pauseTimeout = 3 * time.Second
 	pauseRetry   = 10 * time.Second
+	// notice is the least time from the announcement of a promotion to its begin. Every pod reads
+	// the catalog within it. noticeLasts is how long the announcement of one that waits is kept.
+	notice      = slowPoll + time.Second
+	noticeLasts = time.Minute
 	// pausing is how often the coordinator reads whether the pods have paused.
 	pausing = 20 * time.Millisecond
 	// renames bounds the attempts of one step to move a collection.
@@ -33,6 +37,20 @@ func (s *step) mayRename(ctx context.Context) (waits bool, err error) {
 		err = fmt.Errorf("%w; grant the user readWrite on the database of the read models", err)
 	}
 	return false, err
+}
+
+// announced is the pause token of a promotion that begins soon.
+const announced = "soon"
+
+// announce makes the pods read the catalog often, so that the pause is short, and reports whether
+// they still need time for that.
+func (s *step) announce(ctx context.Context) (waits bool, err error) {
+	if s.entry.Building.Pause == announced && !s.announced.IsZero() {
+		return time.Since(s.announced) < notice, nil
+	}
+	err = s.change(ctx, func(b *Build) { b.Pause, b.Reason = announced, "" })
+	s.announced = time.Now()
+	return true, err
 }
 
 // pause begins a promotion, or takes over one that an earlier coordinator has begun. The token is
@@ -77,7 +95,7 @@ func (s *step) promote(ctx context.Context) error {
 			return s.wait(ctx, why)
 		}
 		s.postponed, s.checked = time.Now().Add(pauseRetry), check{}
-		return s.enter(ctx, Verifying, func(b *Build) { b.Pause, b.Reason = "", why })
+		return s.enter(ctx, Verifying, func(b *Build) { b.Reason = why })
 	}
 }
 

@@ -103,6 +103,47 @@ func TestSweepWaitsUntilEveryPodServesTheGeneration(t *testing.T) {
 	})
 }
 
+// The writes pause only when every pod reads the catalog often. An aggregate that is parked for a
+// moment does not end that. If the promotion waits for longer, the pods read it seldom again.
+func TestPromotionIsAnnounced(t *testing.T) {
+	t.Parallel()
+	inSimulation(t, func(r *run) {
+		r.settle(catalog.Verifying)
+		r.pass(time.Second)
+		r.work(0, 0)
+		r.pass(time.Second)
+		if b := r.entry().Building; b.State != catalog.Verifying || b.Pause == "" {
+			t.Errorf("not announced: the generation is %+v", b)
+		}
+		wait := func(seconds int) {
+			for range seconds {
+				r.pass(time.Second)
+				for _, p := range r.pods {
+					r.poll(p)
+				}
+			}
+		}
+		r.parked = 1
+		wait(30)
+		if b := r.entry().Building; b.State != catalog.Verifying || b.Pause == "" {
+			t.Errorf("not announced any more: the generation is %+v", b)
+		}
+		wait(60)
+		if b := r.entry().Building; b.State != catalog.Verifying || b.Pause != "" {
+			t.Errorf("still announced: the generation is %+v", b)
+		}
+		r.parked = 0
+		r.pass(3 * time.Second)
+		if r.state() != catalog.Verifying {
+			t.Errorf("the generation is %s too early", r.state())
+		}
+		r.pass(2 * time.Second)
+		if r.state() != catalog.Promoting {
+			t.Errorf("the generation is %s 5 s after nothing prevents its promotion", r.state())
+		}
+	})
+}
+
 func TestPromotionWaitsForEveryAlivePod(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
