@@ -28,8 +28,8 @@ const requestTimeout = 10 * time.Second
 var claims = lease.Fields{Until: fieldRetryAt, Holder: fieldClaim}
 
 // clocksApart is more than the clock of a process differs from the server's. A search of the
-// sparse index on retryAt needs a time that is known before, so it reads some markers that are
-// not due yet. The server decides.
+// index needs a time that is known before, so it reads some markers that are not due yet. The
+// server decides.
 const clocksApart = 5 * time.Minute
 
 // unsetAttempts returns the fields that only a marker that resumes has, to remove them.
@@ -59,9 +59,12 @@ func ofGeneration(g Served) bson.D {
 // lease ends, no other process can claim it. Claim considers only markers of served
 // generations. The result is false if none is due.
 func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, bool, error) {
+	// With the bound in each branch, the server merges the due markers of the served generations
+	// from the index, and reads none of the others: these can be many, and are due for ever.
+	due := bson.E{Key: fieldRetryAt, Value: bson.D{{Key: "$lte", Value: time.Now().Add(clocksApart)}}}
 	var served bson.A
 	for _, g := range s.serving() {
-		served = append(served, ofGeneration(g))
+		served = append(served, append(ofGeneration(g), due))
 	}
 	if len(served) == 0 {
 		return model.Claimed{}, false, nil
@@ -71,7 +74,7 @@ func (s *Store) Claim(ctx context.Context, lasts time.Duration) (model.Claimed, 
 	defer cancel()
 	var m resumable
 	err := s.collection.FindOneAndUpdate(finding,
-		bson.D{{Key: fieldRetryAt, Value: bson.D{{Key: "$lte", Value: time.Now().Add(clocksApart)}}}, claims.Free(), {Key: "$or", Value: served}},
+		bson.D{claims.Free(), {Key: "$or", Value: served}},
 		bson.A{bson.D{{Key: "$set", Value: claims.Take(claim, lasts)}}},
 		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -180,8 +183,8 @@ func retryAfter(attempts int, seldom bool) time.Duration {
 	return poll.After(firstRetry, limit, attempts+1)
 }
 
-// Prepare creates the index of the collection of markers: it finds due markers, and does not
-// contain permanent ones.
+// Prepare creates the index of the collection of markers: it finds the markers of a generation,
+// and the due ones among them in their order.
 func Prepare(ctx context.Context, markers *mongo.Collection) error {
-	return mongox.CreateIndex(ctx, markers, bson.D{{Key: fieldRetryAt, Value: 1}}, bson.E{Key: "sparse", Value: true})
+	return mongox.CreateIndex(ctx, markers, bson.D{{Key: fieldProjection, Value: 1}, {Key: fieldGeneration, Value: 1}, {Key: fieldRetryAt, Value: 1}})
 }

@@ -1,13 +1,17 @@
 package park_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -164,6 +168,45 @@ func TestExpiredClaimChangesNothing(t *testing.T) {
 			t.Errorf("the present claim is lost: %v", err)
 		}
 	})
+}
+
+// claimFilter records the filter of a claim.
+type claimFilter struct {
+	*collection
+	filter any
+}
+
+func (c *claimFilter) FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
+	c.filter = filter
+	return c.collection.FindOneAndUpdate(ctx, filter, update, opts...)
+}
+
+// Markers of a retired projection or of a failed build are due for ever. The index leads past them.
+func TestClaimReadsOnlyServedGenerations(t *testing.T) {
+	t.Parallel()
+	c := &claimFilter{collection: newCollection(t)}
+	s := park.NewStore(c, park.Options{})
+	s.Serve([]park.Served{{Projection: "users"}, {Projection: "orders", Generation: 2}})
+	if err := c.Direct(park.Prepare); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Claim(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	var plan struct {
+		Planner struct {
+			Winning bson.Raw `bson:"winningPlan"`
+		} `bson:"queryPlanner"`
+	}
+	if err := c.Direct(func(ctx context.Context, direct *mongo.Collection) error {
+		find := bson.D{{Key: "find", Value: direct.Name()}, {Key: "filter", Value: c.filter}, {Key: "sort", Value: bson.D{{Key: "retryAt", Value: 1}}}}
+		return direct.Database().RunCommand(ctx, bson.D{{Key: "explain", Value: find}}).Decode(&plan)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if text := plan.Planner.Winning.String(); !strings.Contains(text, `"indexName": "_id.projection_1__id.generation_1_retryAt_1","bounded": true`) {
+		t.Errorf("the plan of a claim is %s", text)
+	}
 }
 
 // The claim of a marker that does not resume any more ends.
