@@ -18,6 +18,9 @@ const (
 	// afterChange is how long Run waits after a change: aggregates are often parked in
 	// bursts.
 	afterChange = time.Second
+	// A count reads all markers. Run rests for idleFactor times as long as the last one took, and
+	// for changeFactor times after a change.
+	idleFactor, changeFactor = 50, 20
 )
 
 // Group is the key of a count: a generation of a projection, a reason, and whether the
@@ -61,21 +64,25 @@ func (s *Store) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	soon := false
+	var rested time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.changed:
 			if !soon {
-				timer.Reset(afterChange)
+				timer.Reset(max(afterChange, time.Until(rested)))
 				soon = true
 			}
 			continue
 		case <-timer.C:
 			soon = false
 		}
-		timer.Reset(countEvery)
+		begun := time.Now()
 		counts, err := mongox.Within(ctx, countTimeout, s.Count)
+		took := time.Since(begun)
+		rested = time.Now().Add(changeFactor * took)
+		timer.Reset(max(countEvery, idleFactor*took))
 		if err != nil {
 			if ctx.Err() == nil {
 				s.options.Logger.Warn().Err(err).Msg("parked aggregates not counted")

@@ -184,6 +184,37 @@ func TestCounts(t *testing.T) {
 	})
 }
 
+// Every pod counts all markers, of which there can be as many as aggregates.
+func TestSlowCountsAreRare(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		changes     bool
+		least, most int
+	}{"while markers change": {true, 8, 10}, "without a change": {false, 4, 5}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCollection(t)
+			c.Before = func(_ context.Context, command string) error {
+				if command == mongotest.Aggregate {
+					<-time.After(5 * time.Second)
+				}
+				return nil
+			}
+			counts := count(c, mongotest.Aggregate)
+			s := newStore(c, park.Options{})
+			testkit.Start(t, s.Run)
+			for range 1000 {
+				<-time.After(time.Second)
+				if test.changes {
+					s.Serve(nil)
+				}
+			}
+			if *counts < test.least || *counts > test.most {
+				t.Errorf("%s: %d counts of 5 s in 1000 s", name, *counts)
+			}
+		})
+	}
+}
+
 func TestUnreadableMarkersAreLeftOut(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
