@@ -228,8 +228,11 @@ func (s *step) parked(ctx context.Context) (n int64, why string, err error) {
 	if s.entry.Live == nil {
 		return 0, "", nil
 	}
+	begun := time.Now()
 	n, example, err := s.Data.Parked(ctx, s.entry.Name, b.Generation)
 	if n > b.Allowed.Parked {
+		// The count reads all their markers, and they can stay for days.
+		s.retry = time.Now().Add(20 * time.Since(begun))
 		why = fmt.Sprintf("the promotion waits for the aggregates that are parked in the new generation (%d), such as %s: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", n, example, s.entry.Name, n)
 	}
 	return n, why, err
@@ -281,15 +284,28 @@ func (s *step) gone(ctx context.Context) error {
 const (
 	// checkStep is how long one step waits for a check.
 	checkStep = 100 * time.Millisecond
-	// checkLasts is how long the result of a check holds after its end.
+	// checkLasts is how long the result of a check holds after its end. One that prevents the
+	// promotion, perhaps for days, holds for at least foundLasts times as long as the check took.
 	checkLasts = time.Minute
+	foundLasts = 10
 )
 
 // check is the result of a check of what a promotion would destroy.
 type check struct {
 	ended time.Time
+	took  time.Duration
 	found Inspected
 	err   error
+}
+
+// holds reports whether the result needs no other check yet. allowed is how many archived read
+// models an operator allows.
+func (c *check) holds(allowed int64) bool {
+	lasts := checkLasts
+	if c.found.Unmanaged != nil || c.found.Archived > allowed {
+		lasts = max(lasts, foundLasts*c.took)
+	}
+	return time.Since(c.ended) < lasts
 }
 
 // inspect makes sure that the collection that the promotion replaces has only documents
@@ -298,15 +314,16 @@ type check struct {
 // began. Both can take long, so they run beside the steps of other builds.
 func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
-	if s.checking == nil && (time.Since(s.checked.ended) >= checkLasts || s.allowed != b.Allowed.Archived) {
+	if s.checking == nil && (!s.checked.holds(b.Allowed.Archived) || s.allowed != b.Allowed.Archived) {
 		s.checking, s.allowed = make(chan check, 1), b.Allowed.Archived
 		result, like := s.checking, s.like()
 		s.checks.Go(func() {
 			var c check
+			begun := time.Now()
 			if c.found, c.err = s.Data.Inspect(ctx, b.Collection, true); c.err == nil && c.found.Unmanaged == nil {
 				_, c.err = s.Collections.Prepare(ctx, b.Shadow, like)
 			}
-			c.ended = time.Now()
+			c.ended, c.took = time.Now(), time.Since(begun)
 			result <- c
 		})
 	}
@@ -321,7 +338,7 @@ func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 			s.checked = check{}
 			return true, err
 		}
-		if time.Since(s.checked.ended) >= checkLasts {
+		if !s.checked.holds(b.Allowed.Archived) {
 			return true, nil // The layout may have changed since.
 		}
 	}

@@ -98,7 +98,8 @@
 //
 // What has changed in the layout of the live collection is copied. An index is then built on
 // a full collection, which can take long. So the check and the copy run beside the steps of other
-// builds. They are repeated if the promotion does not begin within a minute after their end.
+// builds. They are repeated if the promotion does not begin within a minute after their end. A
+// check that has found something is repeated after ten times its duration, but at least a minute.
 //
 // All pods read the whole catalog, so they read it often only while a promotion is announced or
 // runs. The coordinator announces it some seconds before the pause: so every pod pauses at once, and

@@ -47,12 +47,16 @@ type simulation struct {
 	// event is that of another aggregate. archived are the events that the event store does
 	// not have any more, and restored those that were archived and that it has again.
 	settled, stored, archived, restored events
-	// unmanaged is what Inspect finds, and inspection how long that takes.
-	unmanaged  error
-	inspection time.Duration
-	last       int
-	// parked is the number of parked aggregates.
-	parked int64
+	// unmanaged is what Inspect finds, and inspection how long that takes. inspections counts them.
+	unmanaged   error
+	inspection  time.Duration
+	inspections int
+	last        int
+	// parked is the number of parked aggregates, and counting how long it takes to count them.
+	// counted is how often that was done.
+	parked   int64
+	counting time.Duration
+	counted  int
 	// refusal is the error of creating a collection, refused that of every rename, and renaming
 	// that of the rename to the readers' name, if set.
 	refusal, refused, renaming error
@@ -457,7 +461,11 @@ func (a *actor) Remove(_ context.Context, projection string, number int64) (bool
 }
 
 func (a *actor) Parked(context.Context, string, int64) (int64, string, error) {
-	parked, err := do(a, func() (int64, error) { return a.parked, nil })
+	<-time.After(a.counting)
+	parked, err := do(a, func() (int64, error) {
+		a.counted++
+		return a.parked, nil
+	})
 	return parked, "ada (expression)", err
 }
 
@@ -467,6 +475,7 @@ func (a *actor) Inspect(context.Context, string, bool) (found catalog.Inspected,
 		return found, err
 	}
 	return do(a, func() (catalog.Inspected, error) {
+		a.inspections++
 		for n := range a.collections[readers].events {
 			if a.archived[n] {
 				found.Archived++

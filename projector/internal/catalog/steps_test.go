@@ -51,6 +51,16 @@ func (r *run) pass(d time.Duration) {
 	}
 }
 
+// idle lets time pass while no event comes.
+func (r *run) idle(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		r.pass(time.Second)
+		for _, p := range r.pods {
+			r.poll(p)
+		}
+	}
+}
+
 func (r *run) state() catalog.State {
 	if r.entry().Building == nil {
 		return ""
@@ -115,20 +125,12 @@ func TestPromotionIsAnnounced(t *testing.T) {
 		if b := r.entry().Building; b.State != catalog.Verifying || b.Pause == "" {
 			t.Errorf("not announced: the generation is %+v", b)
 		}
-		wait := func(seconds int) {
-			for range seconds {
-				r.pass(time.Second)
-				for _, p := range r.pods {
-					r.poll(p)
-				}
-			}
-		}
 		r.parked = 1
-		wait(30)
+		r.idle(30 * time.Second)
 		if b := r.entry().Building; b.State != catalog.Verifying || b.Pause == "" {
 			t.Errorf("not announced any more: the generation is %+v", b)
 		}
-		wait(60)
+		r.idle(time.Minute)
 		if b := r.entry().Building; b.State != catalog.Verifying || b.Pause != "" {
 			t.Errorf("still announced: the generation is %+v", b)
 		}
@@ -272,6 +274,36 @@ func TestLongInspectionDoesNotPreventThePromotion(t *testing.T) {
 			t.Errorf("the generation is %+v", r.entry().Building)
 		}
 	})
+}
+
+// What prevents a promotion can stay for days. Both searches read many documents.
+func TestGenerationThatIsHeldBackIsRarelyExamined(t *testing.T) {
+	t.Parallel()
+	for name, holdBack := range map[string]func(r *run){
+		"parked":    func(r *run) { r.parked, r.counting = 1, time.Second },
+		"unmanaged": func(r *run) { r.unmanaged, r.inspection = errors.New("a document of an application"), time.Minute },
+	} {
+		inSimulation(t, func(r *run) {
+			r.settle(catalog.Verifying)
+			r.pass(time.Second)
+			r.work(0, 0)
+			holdBack(r)
+			r.counted, r.inspections = 0, 0
+			r.idle(2 * time.Minute)
+			counted := r.counted
+			r.idle(13 * time.Minute)
+			if name == "parked" && counted > 7 || r.inspections > 2 {
+				t.Errorf("%s: %d counts in 2 minutes, %d inspections in 15 minutes", name, counted, r.inspections)
+			}
+			r.unmanaged, r.inspection = nil, 0
+			for range 20 {
+				r.settle("")
+			}
+			if r.entry().Live.Generation != 2 {
+				t.Errorf("%s: not promoted: %+v", name, r.entry().Building)
+			}
+		})
+	}
 }
 
 func TestPromotionThatWasTakenOverDeletesNoDocumentOfAnApplication(t *testing.T) {
