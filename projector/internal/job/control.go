@@ -123,28 +123,33 @@ func (s *Store) Supersede(ctx context.Context, projection string, kind Kind, kee
 	return nil
 }
 
-// prune deletes the oldest ended jobs of a kind and projection.
+// prune deletes the oldest ended jobs of a kind and projection. The newest one that is done stays,
+// because it says how old the last success is.
 func (s *Store) prune(ctx context.Context, kind Kind, projection string) error {
-	var old []Job
+	var ended []Job
 	err := s.request(ctx, func(ctx context.Context) (err error) {
-		old, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx,
+		ended, err = mongox.All[Job](ctx, s.jobs)(s.jobs.Find(ctx,
 			bson.D{
 				{Key: "kind", Value: kind}, {Key: "projection", Value: projection},
 				{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Done, Failed, Cancelled}}}},
 			},
-			options.Find().SetSort(bson.D{{Key: "finishedAt", Value: -1}}).SetSkip(int64(s.options.Keep)).SetLimit(maxList).
-				SetProjection(bson.D{{Key: "_id", Value: 1}})))
+			options.Find().SetSort(bson.D{{Key: "finishedAt", Value: -1}}).SetLimit(int64(s.options.Keep)+maxList).
+				SetProjection(bson.D{{Key: "state", Value: 1}})))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("find old jobs of %s: %w", projection, err)
 	}
-	if len(old) == 0 {
-		return nil
+	var ids []string
+	done := false
+	for i, j := range ended {
+		if i >= s.options.Keep && (done || j.State != Done) {
+			ids = append(ids, j.ID)
+		}
+		done = done || j.State == Done
 	}
-	ids := make([]string, len(old))
-	for i, j := range old {
-		ids[i] = j.ID
+	if len(ids) == 0 {
+		return nil
 	}
 	if s.options.Pruned != nil {
 		if err := s.options.Pruned(ctx, ids); err != nil {

@@ -45,5 +45,6 @@
 // job of another kind waits for a process that has one. It claims nothing of a job that its
 // process cannot work on. If that changes after the claim, the worker returns [ErrNotHere], and
 // the range is open again after a second. Jobs that have ended are not read, because an index
-// selects the active ones. The last 20 of each kind and projection are kept.
+// selects the active ones. The last 20 of each kind and projection are kept, and the last one that is
+// done.
 package job

@@ -39,11 +39,7 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 		} else if err := s.Finish(t.Context(), s.claim(t, id, "a"), nil); err != nil {
 			t.Fatal(err)
 		}
-		// Jobs are ordered by the server's clock, which has a resolution of milliseconds.
-		if _, err := s.db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
-			bson.D{{Key: "$set", Value: bson.D{{Key: "finishedAt", Value: time.Unix(int64(i), 0)}}}}); err != nil {
-			t.Fatal(err)
-		}
+		s.finishedAt(t, id, i)
 	}
 	for i := range 4 {
 		end(i)
@@ -74,6 +70,35 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 	if n, err := s.db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{{Key: "job", Value: bson.D{{Key: "$nin", Value: left}}}}); n != 0 || err != nil {
 		t.Errorf("%d ranges of deleted jobs are left, %v", n, err)
 	}
+}
+
+// The age of the last success counts from this job, and an alert depends on it.
+func TestLastJobThatIsDoneIsKept(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, job.Options{Keep: 2})
+	for i, state := range []job.State{job.Done, job.Done, job.Failed, job.Failed, job.Failed, job.Failed} {
+		id := fmt.Sprint("sweep-", i)
+		s.planned(t, job.Job{ID: id, Kind: job.Sweep, Projection: "users"}, 1)
+		c := s.claim(t, id, "a")
+		if state == job.Done {
+			s.must(t, s.Finish(t.Context(), c, nil))
+		} else {
+			s.must(t, s.Fail(t.Context(), c, errors.New("broken")))
+		}
+		s.finishedAt(t, id, i)
+	}
+	if left := slices.Sorted(slices.Values(s.ids(t))); !slices.Equal(left, []string{"sweep-1", "sweep-4", "sweep-5"}) {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// finishedAt sets when a job has ended. Jobs are ordered by the server's clock, which has a resolution
+// of milliseconds.
+func (s testStore) finishedAt(t *testing.T, id string, second int) {
+	t.Helper()
+	_, err := s.db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "finishedAt", Value: time.Unix(int64(second), 0)}}}})
+	s.must(t, err)
 }
 
 func (s testStore) ids(t *testing.T) []string {
