@@ -43,6 +43,10 @@ const (
 	settleTimeout = 2 * time.Second
 	// firstRetry and lastRetry bound the waits after errors of a worker.
 	firstRetry, lastRetry = time.Second, time.Minute
+	// A search asks for each active job. After one that found nothing, the runner rests for idleFactor
+	// times as long as it took, up to maxIdle.
+	idleFactor = 50
+	maxIdle    = 10 * time.Second
 )
 
 // RunnerOptions make a [Runner].
@@ -59,8 +63,8 @@ type RunnerOptions struct {
 	Small int64
 	// Only restricts the runner to one job; empty means all.
 	Only string
-	// Poll is the average time between two searches for work while there is none; default
-	// 1 s.
+	// Poll is the average time between two searches for work while there is none, and none takes
+	// long; default 1 s.
 	Poll time.Duration
 	// Here reports whether this process can work on a job; nil means always. The runner claims
 	// nothing of other jobs.
@@ -98,6 +102,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		begun := time.Now()
 		claim, requested, ok := r.next(ctx)
 		if ok {
 			working.Go(func() {
@@ -111,7 +116,8 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		<-slots
 		// The wait is random so that many processes search at different times.
-		timer := time.NewTimer(r.options.Poll/2 + rand.N(r.options.Poll))
+		rest := max(r.options.Poll, min(idleFactor*time.Since(begun), maxIdle))
+		timer := time.NewTimer(rest/2 + rand.N(rest))
 		select {
 		case <-timer.C:
 		case <-r.free:

@@ -276,6 +276,35 @@ func TestIdleRunnerSearchesByOneRequest(t *testing.T) {
 	})
 }
 
+// leased are jobs all of whose ranges are leased.
+type leased struct {
+	job.Jobs
+	active []job.Job
+	claims int
+}
+
+func (l *leased) Active(context.Context, job.Query) ([]job.Job, error) { return l.active, nil }
+
+func (l *leased) Claim(context.Context, job.Job, string, time.Duration) (job.Claim, bool, error) {
+	l.claims++
+	<-time.After(2 * time.Millisecond)
+	return job.Claim{}, false, nil
+}
+
+// The idle processes ask for each job, and there can be many of both.
+func TestIdleRunnerRestsWhileManyJobsAreLeased(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		jobs := &leased{active: make([]job.Job, 60)}
+		stop := run(t, job.RunnerOptions{Jobs: jobs, Workers: verifying(&counter{}), Holder: "a"})
+		testkit.Pass(10 * time.Minute)
+		stop()
+		if jobs.claims < 60*60 || jobs.claims > 60*150 {
+			t.Errorf("%d claims in 10 minutes", jobs.claims)
+		}
+	})
+}
+
 // Periodic sweeps mostly wait for the stream. They have their own runner, so they
 // do not delay builds. A cancelled one frees its slots for its successor.
 func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
