@@ -44,6 +44,10 @@ func open(c Config, newCredential func() (azcore.TokenCredential, error)) (*Name
 // NewClient makes a client without a network request. The client opens one AMQP connection
 // at its first use. The SDK's own retries are off, because they wait for 4 s or more and
 // would change the order of messages.
+//
+// Without them, an idle client dials without a pause while each dial fails at once: the SDK renews
+// the claims of its connection every five minutes, and only its retries would pause (azservicebus
+// v1.11.0, internal/namespace.go, the loop around NegotiateClaimRefresh).
 func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 	options := &azservicebus.ClientOptions{
 		ApplicationID: "penstock",
