@@ -215,8 +215,9 @@ func startOf(t time.Time, unit string, zone *time.Location) (time.Time, error) {
 		return t.Add(-time.Duration(local.Second())*time.Second - time.Duration(local.Nanosecond())), nil
 	case "hour":
 		began := t.Add(-time.Duration(local.Minute())*time.Minute - time.Duration(local.Second())*time.Second - time.Duration(local.Nanosecond()))
-		if change, _ := local.ZoneBounds(); began.Before(change) {
-			began = change
+		_, before := began.In(zone).Zone()
+		if _, offset := local.Zone(); offset != before {
+			began, _ = local.ZoneBounds()
 		}
 		return began, nil
 	case "day":

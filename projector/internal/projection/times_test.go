@@ -85,6 +85,7 @@ func TestTimesOfTheCalendar(t *testing.T) {
 		"payload.at.startOf('hour')":                                            `{"$date":"2026-05-06T07:00:00Z"}`,
 		"payload.at.startOf('hour', 'Asia/Kolkata')":                            `{"$date":"2026-05-06T06:30:00Z"}`,
 		"timestamp('2026-10-03T15:45:00Z').startOf('hour', 'Australia/LHI')":    `{"$date":"2026-10-03T15:30:00Z"}`, // 02:00 to 02:30 is skipped
+		"timestamp('2039-01-01T00:10:00Z').startOf('hour', 'America/St_Johns')": `{"$date":"2038-12-31T23:30:00Z"}`, // the zone's rule has a bound at 00:00Z
 		"payload.at.startOf('day')":                                             `{"$date":"2026-05-06T00:00:00Z"}`,
 		"payload.at.startOf('day', 'America/New_York')":                         `{"$date":"2026-05-06T04:00:00Z"}`,
 		"payload.at.startOf('day', '-08:00')":                                   `{"$date":"2026-05-05T08:00:00Z"}`,
