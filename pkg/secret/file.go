@@ -45,9 +45,10 @@ func Read(path string) (string, error) {
 
 // Follow reads a file at every [Interval] until ctx ends. It passes a secret that differs
 // from current to adopt. If adopt returns an error, the old secret stays current, and adopt
-// gets the new one again at the next reading. The refusal of a secret is logged once.
+// gets the new one again at the next reading. The refusal of a secret is logged at once, and then
+// every ten minutes: the reason can change.
 func Follow(ctx context.Context, path, current string, adopt func(ctx context.Context, secret string) error, logger zerolog.Logger) {
-	logged := ""
+	logged, at := "", time.Time{}
 	for poll.Wait(ctx, Interval) == nil {
 		secret, err := Read(path)
 		// Service Bus gives each refusal of the same secret a text of its own.
@@ -64,8 +65,8 @@ func Follow(ctx context.Context, path, current string, adopt func(ctx context.Co
 		case ctx.Err() != nil:
 		case err == nil:
 			logged = ""
-		case failed != logged:
-			logged = failed
+		case failed != logged || time.Since(at) >= 10*time.Minute:
+			logged, at = failed, time.Now()
 			logger.Warn().Err(err).Str("file", path).Msg("changed secret not usable; the old one stays in use")
 		}
 	}
