@@ -170,11 +170,12 @@ func (r *erasing) search(ctx context.Context) (found []foundIn, err error) {
 func (r *erasing) eachDeadLetter(ctx context.Context, visit func(*deadletter.Message)) error {
 	looking, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
-	err := deadletter.PeekAll(looking, r.queue, visit)
+	read := 0
+	err := deadletter.PeekAll(looking, r.queue, func(m *deadletter.Message) { read++; visit(m) })
 	switch {
 	case err == nil:
 		return nil
-	case looking.Err() != nil && ctx.Err() == nil:
+	case read > 0 && looking.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("read the dead letters: the queue does not end within %v (%w): discard dead letters at its front, and repeat the command", peekTimeout, err)
 	}
 	return fmt.Errorf("read the dead letters: %w", err)
