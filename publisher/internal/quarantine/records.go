@@ -102,11 +102,10 @@ func (r *Records) List(ctx context.Context, f Filter, limit int) ([]Record, erro
 	if !f.Before.IsZero() {
 		filter = append(filter, bson.E{Key: "firstSeen", Value: bson.D{{Key: "$lte", Value: f.Before}}})
 	}
-	find := options.Find().SetSort(bson.D{{Key: "firstSeen", Value: 1}, {Key: "_id", Value: 1}}).SetAllowDiskUse(true).
-		SetProjection(bson.D{{Key: "event", Value: 0}, {Key: "token", Value: 0}})
+	find := options.Find().SetProjection(bson.D{{Key: "event", Value: 0}, {Key: "token", Value: 0}})
 	if f.Document == "" {
-		// The server need not sort what is beyond the limit.
-		find.SetLimit(int64(limit))
+		// With a limit, the server keeps no more records while it sorts them.
+		find.SetSort(bson.D{{Key: "firstSeen", Value: 1}, {Key: "_id", Value: 1}}).SetLimit(int64(limit)).SetAllowDiskUse(true)
 	}
 	cursor, err := r.collection.Find(ctx, filter, find)
 	if err != nil {
