@@ -353,7 +353,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/promote.go",
 		Old:   "running, err := s.notPaused(ctx)\n",
 		New:   "running, err := s.notPaused(ctx)\n\t\trunning = nil\n",
-		Found: 43,
+		Found: 91,
 	},
 	{
 		Name:  "a pod says that it has paused before it has",
