@@ -66,15 +66,9 @@ func (r *Reader) find(ctx context.Context, from, until Position, since bson.Time
 	if _, err := r.LearnIDs(ctx); err != nil {
 		return nil, err
 	}
-	session, err := r.events.Database().Client().StartSession()
+	session, err := r.sessionSince(since)
 	if err != nil {
-		return nil, fmt.Errorf("start session: %w", err)
-	}
-	if !since.IsZero() {
-		if err := session.AdvanceOperationTime(&since); err != nil {
-			session.EndSession(context.WithoutCancel(ctx))
-			return nil, fmt.Errorf("advance session: %w", err)
-		}
+		return nil, err
 	}
 	opts := options.Find().SetSort(r.keys()).SetHint(index).SetBatchSize(batchSize)
 	if projection != nil {
@@ -95,6 +89,21 @@ func (r *Reader) find(ctx context.Context, from, until Position, since bson.Time
 		return nil, fmt.Errorf("scan %s: %w", r.name(), err)
 	}
 	return &query{cursor, session}, nil
+}
+
+// sessionSince starts a session whose reads see everything up to since.
+func (r *Reader) sessionSince(since bson.Timestamp) (*mongo.Session, error) {
+	session, err := r.events.Database().Client().StartSession()
+	if err != nil {
+		return nil, fmt.Errorf("start session: %w", err)
+	}
+	if !since.IsZero() {
+		if err := session.AdvanceOperationTime(&since); err != nil {
+			session.EndSession(context.Background())
+			return nil, fmt.Errorf("advance session: %w", err)
+		}
+	}
+	return session, nil
 }
 
 // Position is the place of a document in the index. ok is false for a document with an

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
@@ -30,14 +31,19 @@ func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawVa
 }
 
 // OfTypes finds out which of some hundreds of aggregates have an event with one of these types of
-// aggregates. The result is as that of [Reader.Known], but nil if the collection has a collation:
+// aggregates. It sees everything up to since. The result is as that of [Reader.Known], but nil if the collection has a collation:
 // the server would give one of several ids that are equal by it. The server reads the events of the
 // aggregates, and sends only ids.
-func (r *Reader) OfTypes(ctx context.Context, ids []bson.RawValue, types []string) (map[string]bson.RawValue, error) {
+func (r *Reader) OfTypes(ctx context.Context, ids []bson.RawValue, types []string, since bson.Timestamp) (map[string]bson.RawValue, error) {
 	if r.collated.Load() {
 		return nil, nil
 	}
-	return r.aggregates(ctx, bson.D{
+	session, err := r.sessionSince(since)
+	if err != nil {
+		return nil, err
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	return r.aggregates(mongo.NewSessionContext(ctx, session), bson.D{
 		{Key: r.fields.AggregateID, Value: bson.D{{Key: "$in", Value: ids}}},
 		{Key: r.fields.AggregateType, Value: bson.D{{Key: "$in", Value: types}}},
 	})

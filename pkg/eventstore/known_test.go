@@ -36,11 +36,11 @@ func TestAggregatesOfTypesAreAskedFor(t *testing.T) {
 	s, events := newServer(t, bson.D{{Key: "ok", Value: 1}, {Key: "values", Value: bson.A{"b"}}})
 	r := newReader(t, events)
 	a, b := testkit.Raw(bson.D{{Key: "id", Value: "a"}}).Lookup("id"), testkit.Raw(bson.D{{Key: "id", Value: "b"}}).Lookup("id")
-	of, err := r.OfTypes(t.Context(), []bson.RawValue{a, b}, []string{"Order"})
+	of, err := r.OfTypes(t.Context(), []bson.RawValue{a, b}, []string{"Order"}, bson.Timestamp{T: 7})
 	if err != nil || len(of) != 1 || !of["b"].Equal(b) {
 		t.Errorf("%v, %v", of, err)
 	}
-	want := `{"distinct":"events","key":"aggregateId","query":{"aggregateId":{"$in":["a","b"]},"aggregateType":{"$in":["Order"]}},"readConcern":{"level":"majority"}}`
+	want := `{"distinct":"events","key":"aggregateId","query":{"aggregateId":{"$in":["a","b"]},"aggregateType":{"$in":["Order"]}},"readConcern":{"level":"majority","afterClusterTime":{"$timestamp":{"t":7,"i":0}}}}`
 	if got := s.Command(t, 0); got != want {
 		t.Errorf("asked by %s, want %s", got, want)
 	}

@@ -22,7 +22,7 @@ type Events interface {
 	Heads(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (*eventstore.HeadCursor, error)
 	Read(document bson.Raw) (event.Event, error)
 	Known(ctx context.Context, ids []string) (map[string]bson.RawValue, error)
-	OfTypes(ctx context.Context, ids []bson.RawValue, types []string) (map[string]bson.RawValue, error)
+	OfTypes(ctx context.Context, ids []bson.RawValue, types []string, since bson.Timestamp) (map[string]bson.RawValue, error)
 	Split(ctx context.Context, n int) ([]eventstore.Position, error)
 	Count(ctx context.Context) (int64, error)
 	OperationTime(ctx context.Context) (bson.Timestamp, error)

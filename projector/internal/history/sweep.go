@@ -308,27 +308,44 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed counts)
 	return err
 }
 
+// searched is about how many events the server searches in one request for their types.
+const searched = 100_000
+
 // ofTypes leaves out the aggregates that do not concern the projection, as far as their types tell:
-// those are absent in each sweep.
-func (s *sweep) ofTypes(ctx context.Context, absent []*folded) ([]*folded, error) {
+// those are absent in each sweep. If the server takes too long for one, its events are read.
+func (s *sweep) ofTypes(ctx context.Context, absent []*folded) (concerned []*folded, err error) {
 	var types []string
 	for _, source := range s.target.Projection.Sources() {
 		types = append(types, source.AggregateType)
 	}
-	if len(absent) == 0 || slices.Contains(types, "") {
+	if slices.Contains(types, "") {
 		return absent, nil
 	}
-	ids := make([]bson.RawValue, len(absent))
-	for i, h := range absent {
-		ids[i] = h.raw
+	for len(absent) > 0 {
+		var ids []bson.RawValue
+		events := 0
+		for n := 0; n < len(absent) && events < searched; n++ {
+			ids, events = append(ids, absent[n].raw), events+int(absent[n].last-absent[n].first+1)
+		}
+		end, err := s.begin(ctx, events)
+		if err != nil {
+			return nil, err
+		}
+		of, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (map[string]bson.RawValue, error) {
+			return s.Events.OfTypes(ctx, ids, types, s.since)
+		})
+		end()
+		if err != nil && !errors.Is(err, mongox.ErrNoAnswer) {
+			return nil, err
+		}
+		for _, h := range absent[:len(ids)] {
+			if of == nil || of[h.unit.AggregateID].Type != 0 {
+				concerned = append(concerned, h)
+			}
+		}
+		absent = absent[len(ids):]
 	}
-	of, err := mongox.Within(ctx, readTimeout, func(ctx context.Context) (map[string]bson.RawValue, error) {
-		return s.Events.OfTypes(ctx, ids, types)
-	})
-	if err != nil || of == nil {
-		return absent, err
-	}
-	return slices.DeleteFunc(absent, func(h *folded) bool { return of[h.unit.AggregateID].Type == 0 }), nil
+	return concerned, nil
 }
 
 func (s *sweep) save(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/engine"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -101,6 +102,8 @@ type world struct {
 	requests, together, loads, opened int
 	// size is by how many bytes the read models are larger.
 	size int
+	// untold says that the server takes too long to tell the types of aggregates.
+	untold bool
 	// unfolded counts the events that were read and not folded yet, and most is its maximum.
 	unfolded, most int
 	// unreadable are the aggregates whose documents cannot be read.
@@ -265,6 +268,13 @@ func (r reads) Read(document bson.Raw) (event.Event, error) {
 	r.w.most = max(r.w.most, r.w.unfolded)
 	r.w.mu.Unlock()
 	return r.Reader.Read(document)
+}
+
+func (r reads) OfTypes(ctx context.Context, ids []bson.RawValue, types []string, since bson.Timestamp) (map[string]bson.RawValue, error) {
+	if r.w.untold {
+		return nil, mongox.ErrNoAnswer
+	}
+	return r.Reader.OfTypes(ctx, ids, types, since)
 }
 
 func (r reads) Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error) {
