@@ -19,8 +19,8 @@ const (
 	// bursts.
 	afterChange = time.Second
 	// A count reads all markers. Run rests for idleFactor times as long as the last one took, and
-	// for changeFactor times after a change.
-	idleFactor, changeFactor = 50, 20
+	// for changeFactor times after a change, and failedFactor times after a failure.
+	idleFactor, changeFactor, failedFactor = 50, 20, 10
 )
 
 // Group is the key of a count: a generation of a projection, a reason, and whether the
@@ -84,6 +84,7 @@ func (s *Store) Run(ctx context.Context) error {
 		rested = time.Now().Add(changeFactor * took)
 		timer.Reset(max(countEvery, idleFactor*took))
 		if err != nil {
+			timer.Reset(max(countEvery, failedFactor*took))
 			if ctx.Err() == nil {
 				s.options.Logger.Warn().Err(err).Msg("parked aggregates not counted")
 			}

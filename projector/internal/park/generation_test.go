@@ -2,6 +2,7 @@ package park_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,30 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 		<-time.After(2 * lease)
 		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
 			t.Errorf("claimed although nothing is served, %v", err)
+		}
+	})
+}
+
+func TestForgetDeletesTheMarkersOfOneGeneration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many = 1500 // more than a page
+		s := newStore(newCollection(t), park.Options{}, park.Served{Projection: "users"})
+		markers := make([]model.Marker, many)
+		for i := range markers {
+			u := seven
+			u.Generation, u.AggregateID = 2, fmt.Sprint(i)
+			markers[i] = model.Marker{Unit: u, Reason: "missing", EventID: 1, Head: 1}
+		}
+		if err := s.Park(t.Context(), markers); err != nil {
+			t.Fatal(err)
+		}
+		parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 3})
+		if n, err := s.Forget(t.Context(), park.Served{Projection: "users", Generation: 2}); n != many || err != nil {
+			t.Errorf("%d markers deleted, %v", n, err)
+		}
+		if n, err := s.Matching(t.Context(), park.Filter{}); n != 1 || err != nil {
+			t.Errorf("%d markers are left, %v", n, err)
 		}
 	})
 }
