@@ -43,10 +43,9 @@ const (
 	settleTimeout = 2 * time.Second
 	// firstRetry and lastRetry bound the waits after errors of a worker.
 	firstRetry, lastRetry = time.Second, time.Minute
-	// A search asks for each active job. After one that found nothing, the runner rests for idleFactor
-	// times as long as it took, up to maxIdle.
-	idleFactor = 50
-	maxIdle    = 10 * time.Second
+	// A search asks for each active job. After one that found nothing, the runner rests for a quarter
+	// of its Poll for each, up to maxIdle.
+	maxIdle = 10 * time.Second
 )
 
 // RunnerOptions make a [Runner].
@@ -63,8 +62,8 @@ type RunnerOptions struct {
 	Small int64
 	// Only restricts the runner to one job; empty means all.
 	Only string
-	// Poll is the average time between two searches for work while there is none, and none takes
-	// long; default 1 s.
+	// Poll is the average time between two searches for work while there is none and at most four
+	// jobs are active; default 1 s.
 	Poll time.Duration
 	// Here reports whether this process can work on a job; nil means always. The runner claims
 	// nothing of other jobs.
@@ -80,6 +79,8 @@ type Runner struct {
 	free chan struct{}
 	// waiting are the active jobs that had no turn since they were read. Only Run uses it.
 	waiting []Job
+	// asked counts the jobs for which the last search has asked.
+	asked int
 	// unread and unclaimed limit the lines about retries.
 	unread, unclaimed obs.Repeats
 }
@@ -102,7 +103,6 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		begun := time.Now()
 		claim, requested, ok := r.next(ctx)
 		if ok {
 			working.Go(func() {
@@ -116,7 +116,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		<-slots
 		// The wait is random so that many processes search at different times.
-		rest := max(r.options.Poll, min(idleFactor*time.Since(begun), maxIdle))
+		rest := max(r.options.Poll, min(time.Duration(r.asked)*r.options.Poll/4, maxIdle))
 		timer := time.NewTimer(rest/2 + rand.N(rest))
 		select {
 		case <-timer.C:
@@ -143,6 +143,7 @@ func (r *Runner) look() {
 // has its turn before a job has the next one. An error of one job does not prevent claims of the
 // others.
 func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
+	r.asked = 0
 	for read := false; ctx.Err() == nil; {
 		if len(r.waiting) == 0 {
 			if read {
@@ -162,6 +163,7 @@ func (r *Runner) next(ctx context.Context) (Claim, time.Time, bool) {
 		if here := r.options.Here; here != nil && !here(ctx, j) {
 			continue
 		}
+		r.asked++
 		requested := time.Now()
 		claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, rangeLease)
 		if err != nil && ctx.Err() == nil {
