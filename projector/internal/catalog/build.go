@@ -285,7 +285,7 @@ const (
 	// checkStep is how long one step waits for a check.
 	checkStep = 100 * time.Millisecond
 	// checkLasts is how long the result of a check holds after its end. One that prevents the
-	// promotion, perhaps for days, holds for at least foundLasts times as long as the check took.
+	// promotion, perhaps for days, holds for at least foundLasts times as long as the inspection took.
 	checkLasts = time.Minute
 	foundLasts = 10
 )
@@ -320,10 +320,12 @@ func (s *step) inspect(ctx context.Context) (waits bool, err error) {
 		s.checks.Go(func() {
 			var c check
 			begun := time.Now()
-			if c.found, c.err = s.Data.Inspect(ctx, b.Collection, true); c.err == nil && c.found.Unmanaged == nil {
+			c.found, c.err = s.Data.Inspect(ctx, b.Collection, true)
+			c.took = time.Since(begun)
+			if c.err == nil && c.found.Unmanaged == nil {
 				_, c.err = s.Collections.Prepare(ctx, b.Shadow, like)
 			}
-			c.ended, c.took = time.Now(), time.Since(begun)
+			c.ended = time.Now()
 			result <- c
 		})
 	}
