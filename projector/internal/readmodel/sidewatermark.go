@@ -70,8 +70,9 @@ func (w *Writer) moveApart(ctx context.Context, updates []update) []model.Writte
 	return append(w.moveApart(ctx, updates[:half]), w.moveApart(ctx, updates[half:])...)
 }
 
-// forgetPage bounds the watermarks that are read at once.
-const forgetPage = 5000
+// forgetPage bounds the watermarks that are read and deleted at once. An id has 8 KiB at most, and a
+// command 16 MiB.
+const forgetPage = 1500
 
 // Forget deletes the watermarks of a generation that is no longer written, and gives how many it
 // deleted. It works page by page, in the order of _id, after the given one; nil stands for all. With

@@ -76,7 +76,6 @@ func updatedAtOf(t *testing.T, db database, key string) int64 {
 	return updatedAt(found[0])
 }
 
-// Documents of a newer generation, and of others, are neither compared nor repaired.
 func TestDocumentWhosePartsTakeTooLongIsRefused(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := mongox.Timeout(t.Context(), 0)
@@ -88,6 +87,7 @@ func TestDocumentWhosePartsTakeTooLongIsRefused(t *testing.T) {
 	}
 }
 
+// Documents of a newer generation, and of others, are neither compared nor repaired.
 func TestRepairLeavesOtherDocuments(t *testing.T) {
 	t.Parallel()
 	database := server.Database(t)
