@@ -56,9 +56,16 @@ func (r *Request) unwritten() bool {
 	return r.engine != nil && r.conn.wrote && r.engine.Store.Log().End() == r.before
 }
 
-// maxCommand is the size limit of a command without its sequences, in bytes: BSONObjMaxInternalSize in
-// src/mongo/bson/util/builder.h.
+// maxCommand is the size limit of a command without its sequences, and of each document of these, in
+// bytes: BSONObjMaxInternalSize in src/mongo/bson/util/builder.h.
 const maxCommand = update.MaxDocument + 16<<10
+
+func checkSize(doc []byte, first string) error {
+	if n := len(doc); n > maxCommand {
+		return mongoerr.New(mongoerr.BSONObjectTooLarge, "BSONObj size: %d (0x%X) is invalid. Size must be between 0 and %d(16MB) First element: %s", n, n, maxCommand, first)
+	}
+	return nil
+}
 
 // parseRequest parses the command's name and database. It never returns a nil Request.
 func parseRequest(conn *Conn, m *wire.Message) (*Request, error) {
@@ -68,8 +75,15 @@ func parseRequest(conn *Conn, m *wire.Message) (*Request, error) {
 		return r, mongoerr.New(mongoerr.CommandNotFound, "no command was given")
 	}
 	r.Name, r.value = string(it.Key()), it.Value()
-	if n := len(m.Body); n > maxCommand {
-		return r, mongoerr.New(mongoerr.BSONObjectTooLarge, "BSONObj size: %d (0x%X) is invalid. Size must be between 0 and %d(16MB) First element: %s", n, n, maxCommand, r.Name)
+	if err := checkSize(m.Body, r.Name); err != nil {
+		return r, err
+	}
+	for _, list := range m.Sequences {
+		for _, doc := range list.Docs {
+			if err := checkSize(doc, list.Name); err != nil {
+				return r, err
+			}
+		}
 	}
 	if m.Opcode == wire.OpQuery {
 		db, ok := cutSuffix(m.Collection, ".$cmd")
