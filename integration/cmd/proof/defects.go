@@ -41,6 +41,54 @@ func (d *defect) again() string {
 // defects are those that were found.
 var defects = []defect{
 	{
+		what: "A scan of the event store that took longer than the oplog reaches back ended the publisher while events were deleted, because it took a batch of deletes for the end of the stream.",
+		by:   "a second reading", commit: "16fa35b6", name: "publisher/internal/term TestScanLongerThanTheOplogEndsWhileEventsAreDeleted",
+	},
+	{
+		what: "An erasure said that nothing was left while a dead letter behind 10,000 others, or behind 16 MiB of them, had the person's name.",
+		by:   "a second reading", commit: "65e16108", name: "projector/internal/operate TestEraseRemovesADeadLetterBehindManyOthers",
+	},
+	{
+		what: "A dead letter behind more others than can be received one by one within the lock duration could never be removed.",
+		by:   "a second reading", commit: "2363c0ff", name: "projector/internal/deadletter TestRemoveOfAMessageBehindManyOthers",
+	},
+	{
+		what: "A finished build that waited for parked aggregates failed after 20 other verifications of its projection.",
+		by:   "a second reading", commit: "93627a03", name: "projector/internal/catalog TestVerificationThatIsNoLongerKeptIsRepeated",
+	},
+	{
+		what: "A verification of a view failed each time if 500 of its parts contribute to documents with more than 16 MiB of keys.",
+		by:   "a second reading", commit: "14f45230", name: "projector/internal/readmodel TestAbsentViewDocumentsOfLargePartsAreListed",
+	},
+	{
+		what: "Each sweep of each projection read all events of all aggregates of other types.",
+		by:   "a second reading", commit: "b13cabbb", name: "projector/internal/history TestSweepReadsNoEventsButThoseOfAbsentReadModels",
+	},
+	{
+		what: "An aggregate with some million events stopped every sweep, if MongoDB was far away.",
+		by:   "a second reading", commit: "d29be60d", name: "pkg/eventstore TestHeadsReadOneBatchACall",
+	},
+	{
+		what: "A build of an aggregate with millions of events kept neither to PENSTOCK_REFOLD_RATE nor to the rests for live events.",
+		by:   "a second reading", commit: "fde33214", name: "projector/internal/history TestPagesOfALongHistoryCountForTheRate",
+	},
+	{
+		what: "While a build waited for parked aggregates, for days perhaps, every pod read the whole catalog ten times a second.",
+		by:   "a second reading", commit: "10e84be6", name: "projector/internal/catalog TestCatalogIsReadOftenOnlyAroundAPromotion",
+	},
+	{
+		what: "Many parked aggregates of a retired projection, which nobody resumes, made each search for others slow.",
+		by:   "a second reading", commit: "a9b0979f", name: "projector/internal/park TestClaimReadsOnlyServedGenerations",
+	},
+	{
+		what: "After 20 sweeps that failed, the time up to which a projection is verified was gone, and its alert went quiet.",
+		by:   "a second reading", commit: "1f963cf6", name: "projector/internal/job TestLastJobThatIsDoneIsKept",
+	},
+	{
+		what: "A request for /applied with a timeout of 2 s was answered after minutes while MongoDB hung and thousands of others waited.",
+		by:   "a second reading", commit: "43c224df", name: "projector/internal/query TestSilentStoreIsWaitedForOnce",
+	},
+	{
 		what: "A load of many absent read models of a collection with large documents panicked, so a verification ended one projector after the other.",
 		by:   "a second reading", commit: "a2001b08", name: "projector/internal/readmodel TestManyAbsentDocumentsOfALargeCollectionAreLoaded",
 	},
