@@ -201,13 +201,14 @@ func TestSlowCountsAreRare(t *testing.T) {
 			}
 			counts := count(c, mongotest.Aggregate)
 			s := newStore(c, park.Options{})
-			testkit.Start(t, s.Run)
+			stop := testkit.Start(t, s.Run)
 			for range 1000 {
 				<-time.After(time.Second)
 				if test.changes {
 					s.Serve(nil)
 				}
 			}
+			stop()
 			if *counts < test.least || *counts > test.most {
 				t.Errorf("%s: %d counts of 5 s in 1000 s", name, *counts)
 			}
