@@ -28,29 +28,38 @@ func (s *setup) fill(aggregates int, events int64) {
 	}
 }
 
-// The scan takes 8 s. The oplog reaches back 1 s while events are inserted before and after
-// the scan's position.
+// scanBeside scans the event store, which takes 8 s, while the events change, and checks that all
+// events are published and that the oplog did not lose the stream.
+func scanBeside(t *testing.T, change func(s *setup)) *setup {
+	t.Helper()
+	s := newSetup(t, random())
+	s.runner.stretch = 300 * time.Millisecond
+	s.fill(200, 10)
+	term := s.lead(t)
+	change(s)
+	if err := term.end(term.stop); err != nil {
+		t.Fatal(err)
+	}
+	s.published(t)
+	if lost := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
+		t.Errorf("the oplog lost the stream %v times", lost)
+	}
+	return s
+}
+
+// The oplog reaches back 1 s while events are inserted before and after the scan's position.
 func TestScanLongerThanTheOplogEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.runner.stretch = 300 * time.Millisecond
-		s.fill(200, 10)
-		term := s.lead(t)
-		for n := range int64(30) {
-			pass(500 * time.Millisecond)
-			s.store.insert("a000", 11+n, false)
-			s.store.insert("a199", 11+n, false)
-			s.store.trim(4)
-		}
-		pass(5 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		s.published(t)
-		if lost := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
-			t.Errorf("the oplog lost the stream %v times", lost)
-		}
+		s := scanBeside(t, func(s *setup) {
+			for n := range int64(30) {
+				pass(500 * time.Millisecond)
+				s.store.insert("a000", 11+n, false)
+				s.store.insert("a199", 11+n, false)
+				s.store.trim(4)
+			}
+			pass(5 * time.Second)
+		})
 		// Each stretch repeats an event, and the events that were stored during the last
 		// one.
 		if repeated := s.topic.count() - len(s.store.log); repeated > len(s.store.log)/10 {
@@ -59,26 +68,17 @@ func TestScanLongerThanTheOplogEnds(t *testing.T) {
 	})
 }
 
-// The scan takes 8 s. The oplog reaches back 3 s while an archive deletes 200 events a second.
+// The oplog reaches back 3 s while an archive deletes 200 events a second.
 func TestScanLongerThanTheOplogEndsWhileEventsAreDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.runner.stretch = 300 * time.Millisecond
-		s.fill(200, 10)
-		term := s.lead(t)
-		for range 150 {
-			pass(100 * time.Millisecond)
-			s.store.remove(20)
-			s.store.trim(600)
-		}
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		s.published(t)
-		if lost := testutil.ToFloat64(s.runner.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
-			t.Errorf("the oplog lost the stream %v times", lost)
-		}
+		scanBeside(t, func(s *setup) {
+			for range 150 {
+				pass(100 * time.Millisecond)
+				s.store.remove(20)
+				s.store.trim(600)
+			}
+		})
 	})
 }
 
