@@ -31,9 +31,9 @@ func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawVa
 }
 
 // OfTypes finds out which of some hundreds of aggregates have an event with one of these types of
-// aggregates. It sees everything up to since. The result is as that of [Reader.Known], but nil if the collection has a collation:
-// the server would give one of several ids that are equal by it. The server reads the events of the
-// aggregates, and sends only ids.
+// aggregates. It sees everything up to since. The server reads the events of the aggregates, and
+// sends only ids. The result is that of [Reader.Known]. It is nil if the collection has a collation,
+// because the server would then give only one of the ids that are equal by it.
 func (r *Reader) OfTypes(ctx context.Context, ids []bson.RawValue, types []string, since bson.Timestamp) (map[string]bson.RawValue, error) {
 	if r.collated.Load() {
 		return nil, nil

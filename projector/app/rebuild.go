@@ -49,7 +49,7 @@ type rebuildData struct {
 	readModels *mongo.Database
 	parked     *park.Store
 	events     *eventstore.Reader
-	// passed has the last watermark that Remove has passed of each generation that it has not removed yet.
+	// passed has the last watermark that Remove has passed, for each generation of which data is left.
 	passed map[park.Served]bson.Raw
 }
 

@@ -54,8 +54,8 @@ func (d *Document) Update() bson.Raw {
 			unset = appendUnset(unset, t.name)
 		}
 	}
-	// If the document was replaced, or deleted and created again, the old fields go that were not
-	// set since.
+	// If the document was replaced, or deleted and created again, remove the old fields that were
+	// not set since.
 	for i := range d.Touched {
 		delete(stored, d.Touched[i].name)
 	}

@@ -311,8 +311,8 @@ func (s *sweep) foldAbsent(ctx context.Context, absent []*folded, healed counts)
 // searched is about how many events the server searches in one request for their types.
 const searched = 100_000
 
-// ofTypes leaves out the aggregates that do not concern the projection, as far as their types tell:
-// those are absent in each sweep. If the server takes too long for one, its events are read.
+// ofTypes leaves out the aggregates without an event of the projection's types: those are absent in
+// each sweep. It keeps aggregates for which the server takes too long to tell.
 func (s *sweep) ofTypes(ctx context.Context, absent []*folded) (concerned []*folded, err error) {
 	var types []string
 	for _, source := range s.target.Projection.Sources() {

@@ -43,8 +43,8 @@ const (
 	settleTimeout = 2 * time.Second
 	// firstRetry and lastRetry bound the waits after errors of a worker.
 	firstRetry, lastRetry = time.Second, time.Minute
-	// A search asks for each active job. After one that found nothing, the runner rests for a quarter
-	// of its Poll for each, up to maxIdle.
+	// maxIdle bounds the rest after a search that found nothing. The rest is a quarter of Poll for each
+	// active job, because a search makes a request for each.
 	maxIdle = 10 * time.Second
 )
 

@@ -104,8 +104,8 @@ func (m *listed) listed() Listed {
 	return m.Listed
 }
 
-// List returns at most limit markers that the filter selects, all with a limit of 0, in the order in which they
-// were parked. It leaves out markers that cannot be read, whose ids the log has.
+// List returns at most limit markers that the filter selects, in the order in which they were parked;
+// all of them if limit is 0. It leaves out markers that cannot be read, whose ids the log has.
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
 	return s.list(ctx, f.query(), options.Find().SetSort(bson.D{{Key: fieldParkedAt, Value: 1}, {Key: fieldID, Value: 1}}).SetLimit(int64(limit)))
 }
