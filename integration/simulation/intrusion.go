@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -42,8 +43,8 @@ func (w *World) intrude(ctx context.Context, f Fault) {
 	insisting := context.WithoutCancel(ctx)
 	collection := w.stores.client.Database(modelsDatabase).Collection(w.named("ledger"))
 	note := fmt.Sprint("note-", f.Way)
-	// The rename may be under way already, after projectors have looked for such documents.
-	for text(withID(w.state("projections"), w.named("ledger")), "building", "state") == "promoting" && ctx.Err() == nil {
+	// Projectors look for such documents at the end of the verification, seconds before the rename.
+	for slices.Contains([]string{"verifying", "promoting"}, text(withID(w.state("projections"), w.named("ledger")), "building", "state")) && ctx.Err() == nil {
 		wait(ctx, 100*time.Millisecond)
 	}
 	until(insisting, func() error {
