@@ -31,12 +31,11 @@ func PeekAll(ctx context.Context, q Queue, visit func(*Message)) error {
 	return err
 }
 
-// Remove permanently removes the messages with the given sequence numbers among the first
-// limit messages of a queue. It deletes the removed ones from sequences, and returns
-// their number, also with an error. A message that another receiver has locked stays. The
-// messages before a chosen one stay locked meanwhile. If their locks end, the queue begins
-// again, and Remove fails.
-func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, logger zerolog.Logger) (removed int, err error) {
+// Remove permanently removes the messages with the given sequence numbers. It deletes the removed
+// ones from sequences, and returns their number, also with an error. A message that another receiver
+// has locked stays. The messages that the broker hands out before a chosen one, in an order of its own,
+// stay locked meanwhile. If their locks end, the queue begins again, and Remove fails.
+func Remove(ctx context.Context, q Queue, sequences map[int64]bool, logger zerolog.Logger) (removed int, err error) {
 	var others []Message
 	locked := make(map[int64]bool)
 	defer func() {
@@ -53,9 +52,9 @@ func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, l
 	}()
 	// With more than one message, the SDK returns 20 ms after the first.
 	page := 1
-	for seen, size := 0, 0; len(sequences) > 0 && seen < limit; page = pageAfter(seen, size) {
+	for seen, size := 0, 0; len(sequences) > 0; page = pageAfter(seen, size) {
 		waiting, cancel := context.WithTimeout(ctx, quiet)
-		received, err := q.Receive(waiting, min(page, limit-seen))
+		received, err := q.Receive(waiting, page)
 		late := waiting.Err() != nil && ctx.Err() == nil
 		cancel()
 		if late && len(received) == 0 {

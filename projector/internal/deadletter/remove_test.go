@@ -93,7 +93,7 @@ func TestRemoveDoesNotWaitForMessagesOfOtherReceivers(t *testing.T) {
 			elsewhere: map[int64]bool{1: true},
 		}
 		start := time.Now()
-		removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{1: true, 2: true}, 10, zerolog.Nop())
+		removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{1: true, 2: true}, zerolog.Nop())
 		if removed != 1 || err != nil || time.Since(start) > 5*time.Second {
 			t.Errorf("removed %d after %s, error %v", removed, time.Since(start), err)
 		}
@@ -101,21 +101,17 @@ func TestRemoveDoesNotWaitForMessagesOfOtherReceivers(t *testing.T) {
 }
 
 // TestFailedRemovalUnlocksTheRest checks that after an error, received messages that were
-// not removed are unlocked, and that a long queue is received only in part.
+// not removed are unlocked.
 func TestFailedRemovalUnlocksTheRest(t *testing.T) {
 	t.Parallel()
 	q := &letters{failsAt: 4, locked: map[int64]bool{}}
 	for i := range int64(500) {
 		q.messages = append(q.messages, letter(i+1, "TTLExpiredException", i+1))
 	}
-	removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{2: true, 4: true}, 100, zerolog.Nop())
+	removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{2: true, 4: true}, zerolog.Nop())
 	// The second page is that of the failure.
 	if removed != 1 || err == nil || q.abandoned[0] != 51 || len(q.abandoned) != 49 || !slices.Equal(q.abandoned[46:], []int64{5, 3, 1}) {
 		t.Errorf("removed %d, abandoned %v, error %v", removed, q.abandoned, err)
-	}
-	q.received = 0
-	if removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{450: true}, 100, zerolog.Nop()); removed != 0 || err != nil || q.received != 100 {
-		t.Errorf("removed %d and received %d, error %v", removed, q.received, err)
 	}
 }
 
@@ -152,7 +148,7 @@ func TestRemoveOfAMessageBehindManyOthers(t *testing.T) {
 			for i := range int64(messages) {
 				q.messages = append(q.messages, letter(i+1, "MaxDeliveryCountExceeded", i+1))
 			}
-			removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{messages: true}, 2*messages, zerolog.Nop())
+			removed, err := deadletter.Remove(t.Context(), q, map[int64]bool{messages: true}, zerolog.Nop())
 			if removed != want || (err == nil) != (want == 1) || q.received > messages {
 				t.Errorf("with locks of %v, removed %d, received %d, error %v", lock, removed, q.received, err)
 			}

@@ -326,7 +326,7 @@ func (c *deadlettersDiscardCommand) runOn(ctx context.Context, e *Environment, s
 		what := fmt.Sprintf("permanently remove %s of subscription %s of topic %s", cli.Count(int64(len(found)), "dead letter"), e.Config.ServiceBus.Subscription, e.Config.ServiceBus.Topic)
 		err = s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
 			var err error
-			removed, err = deadletter.Remove(ctx, q, sequences, c.Limit, e.Logger)
+			removed, err = deadletter.Remove(ctx, q, sequences, e.Logger)
 			return map[string]int64{"removed": int64(removed)}, err
 		})
 		if err != nil {

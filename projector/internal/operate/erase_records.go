@@ -138,17 +138,15 @@ func (r *erasing) redacted(text string) string {
 func (r *erasing) deadLetters(ctx context.Context) error {
 	reader := event.NewReader(r.fields)
 	sequences := make(map[int64]bool)
-	read, upTo := 0, 0
 	err := r.eachDeadLetter(ctx, func(m *deadletter.Message) {
-		read++
 		if describeDeadLetter(m, reader).AggregateID == r.Aggregate {
-			sequences[m.Sequence], upTo = true, read
+			sequences[m.Sequence] = true
 		}
 	})
 	if err != nil {
 		return err
 	}
-	n, err := deadletter.Remove(ctx, r.queue, sequences, upTo, r.e.Logger)
+	n, err := deadletter.Remove(ctx, r.queue, sequences, r.e.Logger)
 	r.counts["deadLetters"] += int64(n)
 	if err != nil {
 		return fmt.Errorf("remove dead letters: %w", err)

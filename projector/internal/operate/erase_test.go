@@ -53,14 +53,16 @@ views:
           inhabitants: {count: true}
 `
 
-// taken is a queue from which messages can be removed. The first locked ones are locked.
+// taken is a queue from which messages can be removed. It hands out the last ones first, and has locked
+// as many.
 type taken struct {
 	peeked
 	locked int
 }
 
 func (q *taken) Receive(ctx context.Context, limit int) ([]deadletter.Message, error) {
-	page := slices.Clone(q.messages[q.locked:min(q.locked+limit, len(q.messages))])
+	free := len(q.messages) - q.locked
+	page := slices.Clone(q.messages[max(free-limit, 0):free])
 	q.locked += len(page)
 	if len(page) == 0 {
 		<-ctx.Done()
@@ -400,20 +402,28 @@ func TestEraseReportsWhatIsLeft(t *testing.T) {
 }
 
 // TestEraseRemovesADeadLetterBehindManyOthers erases a person with a dead letter behind more of others
-// than another command reads, in number or in bytes.
+// than another command reads, in number or in bytes, or with one that is handed out after theirs.
 func TestEraseRemovesADeadLetterBehindManyOthers(t *testing.T) {
 	t.Parallel()
-	for _, others := range []struct{ letters, size int }{{maxDeadLetters + 1, 1}, {70, 256 << 10}} {
+	for _, others := range []struct {
+		letters, size int
+		before        bool
+	}{{maxDeadLetters + 1, 1, true}, {70, 256 << 10, true}, {2, 1, false}} {
 		w := newPeople(t, "person-1", "person-1")
 		letter := func(id, text string) {
 			body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: 1}, {Key: "eventType", Value: "Came"}, {Key: "payload", Value: bson.D{{Key: "name", Value: text}}}})
 			w.check(err)
 			w.queue.messages = append(w.queue.messages, deadletter.Message{Sequence: int64(len(w.queue.messages) + 1), ContentType: event.ContentTypeBSON, Body: body})
 		}
+		if !others.before {
+			letter("person-1", personName)
+		}
 		for range others.letters {
 			letter("person-2", strings.Repeat("x", others.size))
 		}
-		letter("person-1", personName)
+		if others.before {
+			letter("person-1", personName)
+		}
 		result, err := w.erase(eraseCommand{Mask: []string{"payload.name"}})
 		if err != nil || result.Left != 0 || len(w.queue.messages) != others.letters {
 			t.Errorf("%d letters of %d bytes: %v, %+v, %d dead letters are left", others.letters, others.size, err, result, len(w.queue.messages))
