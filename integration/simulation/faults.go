@@ -75,9 +75,9 @@ const firstTerm = "end the first term"
 // slowScan is the kind of fault in which the topic holds a scan of the event store up for a minute.
 const slowScan = "scan slowly"
 
-// The ways of [lateness] that concern the read models of the ledger, and the watermarks of
-// aggregates without a read model.
-const lateToLedger, lateToWatermarks = 1, 2
+// The ways of [lateness] that concern the read models of the ledger, the watermarks of aggregates
+// without a read model, and the last save of a term.
+const lateToLedger, lateToWatermarks, lateToCheckpoint = 1, 2, 3
 
 // faultKinds are all kinds by name.
 var faultKinds = map[string]faultKind{
@@ -382,7 +382,11 @@ var faultKinds = map[string]faultKind{
 			Times: 1 + f.Process, Block: time.Second + f.For,
 		})
 		wait(ctx, 2*time.Second)
-		if f.Process%3 > 0 {
+		if leader := w.leader(); f.Way%len(targets) == lateToCheckpoint && leader != nil {
+			// The next term has nothing to save until the late save comes.
+			w.bus.Throttle(2*time.Second + f.For)
+			w.restart(ctx, leader, Fault{}, true)
+		} else if f.Process%3 > 0 {
 			w.restart(ctx, processes[f.Process%len(processes)], Fault{Way: 0}, true)
 		}
 	}},

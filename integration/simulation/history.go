@@ -91,11 +91,16 @@ func (h *History) endTerm(who string) {
 	}
 }
 
-// leads reports whether an instance leads at present.
-func (h *History) leads() bool {
+// leader returns the name of an instance that leads at present; empty if none does.
+func (h *History) leader() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.terms, func(t term) bool { return t.ended.IsZero() })
+	for _, t := range h.terms {
+		if t.ended.IsZero() {
+			return t.who
+		}
+	}
+	return ""
 }
 
 // following returns when a publisher began to follow the change stream for the first time; zero if

@@ -38,7 +38,7 @@ func (w *World) moment(f Fault) string {
 		parts = append(parts, fmt.Sprint(running))
 	}
 	switch saved := w.checkpoint(); {
-	case !w.history.leads():
+	case w.history.leader() == "":
 		parts = append(parts, "nobody leads")
 	case saved.Scan != nil:
 		parts = append(parts, "scan")

@@ -262,9 +262,9 @@ func NewPlan(seed uint64, length time.Duration) *Plan {
 		kind := pick(r, restoration, stateRestoration)
 		p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(2 * time.Minute))), Kind: kind, Way: r.IntN(3)})
 	}
-	if r := rand.New(rand.NewPCG(seed, 0x726566757365)); p.Beside == nil && r.IntN(4) == 0 {
+	if r := rand.New(rand.NewPCG(seed, 0x726566757365)); p.Beside == nil && r.IntN(2) == 0 {
 		for range 1 + r.IntN(2) {
-			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: time.Duration(r.Int64N(int64(time.Minute))), Kind: refusal, Way: r.IntN(16)})
+			p.Faults = append(p.Faults, Fault{At: time.Duration(r.Int64N(int64(length))), For: 30*time.Second + time.Duration(r.Int64N(int64(time.Minute))), Kind: refusal, Way: r.IntN(16)})
 		}
 	}
 	// Without its checkpoint, a stream that starts now would skip what was written meanwhile. A

@@ -441,6 +441,16 @@ func (w *World) restart(ctx context.Context, p *process, f Fault, crash bool) {
 	w.start(p)
 }
 
+// leader returns the publisher that leads; nil if none does.
+func (w *World) leader() *process {
+	name := w.history.leader()
+	i := slices.IndexFunc(w.publishers, func(p *process) bool { return name != "" && p.name() == name })
+	if i < 0 {
+		return nil
+	}
+	return w.publishers[i]
+}
+
 // rollout restarts the projectors one after the other with another version of the
 // projections.
 func (w *World) rollout(ctx context.Context, version int, over time.Duration) {

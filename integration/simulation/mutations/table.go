@@ -53,7 +53,7 @@ var Table = []Mutation{
 	{
 		Name:  "an ended term saves its checkpoint over that of the next",
 		File:  "publisher/internal/checkpoint/store.go",
-		Found: 43,
+		Found: 9,
 		Old:   "{Key: \"_id\", Value: c.store.stream}, {Key: \"epoch\", Value: c.Epoch}, {Key: \"claim\", Value: c.id}",
 		New:   "{Key: \"_id\", Value: c.store.stream}",
 	},
@@ -148,7 +148,7 @@ var Table = []Mutation{
 		File:  "publisher/internal/publish/retry.go",
 		Old:   "return w.quarantine(ctx, 0, reason)",
 		New:   "_ = reason\n\t\tw.settle(w.batch, false, true)\n\t\treturn nil",
-		Found: 56,
+		Found: 6,
 	},
 	{
 		Name:  "internal errors of the topic count as refusals of an event",
