@@ -65,8 +65,10 @@ func (w *World) change(ctx context.Context, id bson.RawValue, set bson.D) {
 	w.corrected[ev.AggregateID] = append(w.corrected[ev.AggregateID], ev.EventID)
 }
 
-// bringBack retries and republishes corrected events.
+// bringBack retries corrected events, and republishes these and those that the topic has refused.
 func (w *World) bringBack(ctx context.Context) {
-	_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "corrected")
+	if len(w.corrected) > 0 {
+		_ = w.command(ctx, virtual.Projector, "parked", "retry", "--wait", "0s", "--yes", "--why", "corrected")
+	}
 	_ = w.command(ctx, virtual.Publisher, "republish", "--quarantine", "--yes", "--why", "corrected")
 }
