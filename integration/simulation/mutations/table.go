@@ -60,7 +60,7 @@ var Table = []Mutation{
 	{
 		Name:  "a delayed save moves the checkpoint back",
 		File:  "publisher/internal/checkpoint/store.go",
-		Found: 9,
+		Found: 11,
 		Old:   "append(c.held(), notNewer), update)",
 		New:   "append(c.held(), notNewer)[:3], update)",
 	},
@@ -102,7 +102,7 @@ var Table = []Mutation{
 		File:  "publisher/internal/term/scan.go",
 		Old:   "\t\treturn streamAfter(t.pump.at.Scan), nil\n",
 		New:   "\t\tnow, err := t.note(ctx)\n\t\treturn checkpoint.Position{ClusterTime: checkpoint.After(now)}, err\n",
-		Found: 21,
+		Found: 5,
 	},
 	{
 		Name:  "a scan leaves the new events of the aggregates that it has passed",
@@ -361,7 +361,7 @@ var Table = []Mutation{
 		File:  "projector/internal/catalog/follower.go",
 		Old:   "if err := f.Engine.Pause(attempt, name); err != nil {",
 		New:   "if err := error(nil); attempt == nil {",
-		Found: 6,
+		Found: 21,
 	},
 	{
 		Name:  "a pod whose registration has expired goes on settling events",
