@@ -13,11 +13,6 @@ type (
 	promoter interface{ Promote() error }
 	// lockLoser is a broker that ends sessions' locks on demand.
 	lockLoser interface{ LoseSessionLocks() (int, error) }
-	// pingDelayer is a store that delays the publisher's pings on demand.
-	pingDelayer interface {
-		HangPings()
-		HealStore()
-	}
 	// writeHolder is a store that holds the projectors' writes to a collection on demand,
 	// until it is healed.
 	writeHolder interface {

@@ -53,11 +53,6 @@ func (e *Embedded) LoseSessionLocks() (int, error) {
 	return lost, nil
 }
 
-// HangPings delays the publisher's pings by 30 seconds each, until [Embedded.HealStore].
-func (e *Embedded) HangPings() {
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"ping"}, AppName: publisherApp, Times: -1, Block: 30 * time.Second})
-}
-
 // HoldWrites holds the projectors' next n commands of that name on a collection until
 // [Embedded.HealStore]. The server then carries them out, even if their client has gone.
 func (e *Embedded) HoldWrites(command, collection string, n int) {
