@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
@@ -41,7 +42,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 					return collection, bson.M{"deposits": int64(len(events))}
 				}},
 			})
-			store := capability[documentFailer](s, "fail writes of single documents")
+			store := s.standIns("fail writes of single documents").Mongo
 			s.SetEnv("PENSTOCK_SESSION_MODE=bucket", "PENSTOCK_SESSION_BUCKETS=4", "PENSTOCK_SESSION_TENURE=30s")
 			s.start(1, 2)
 			var broken []string
@@ -68,7 +69,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 			}
 			s.await("the first read models", func() bool { return s.documents(s.models.Collection(collection)) == s.documents(s.events) })
 			if hole == 0 {
-				store.FailDocuments(collection, broken)
+				store.FailDocuments(mongoemu.DocumentFault{Collection: collection, IDs: broken, Code: 6}) // HostUnreachable
 			}
 			begun, last := time.Now(), time.Now()
 			s.startNeighbours(collection, "Account", "Deposited").while("the broken aggregates parked as "+reason, func() bool {
@@ -81,7 +82,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 			s.awaitSaved(s.leader())
 			s.stopped(s.leader())
 
-			store.HealStore()
+			store.ClearFaults()
 			if hole > 0 {
 				s.insert(holes...)
 			}

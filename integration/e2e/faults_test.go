@@ -8,6 +8,20 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
+// standIns returns the scenario's stand-ins, which fail on request. On other backends the test
+// is skipped, and says what it needs.
+func (s *scenario) standIns(needs string) *harness.Embedded {
+	s.t.Helper()
+	switch b := s.backend.(type) {
+	case *harness.Embedded:
+		return b
+	case *virtualBackend:
+		return b.Embedded
+	}
+	s.t.Skipf("the backend %q cannot do what this test needs: %s", suite.kind, needs)
+	return nil
+}
+
 // leader returns the leading publisher.
 func (s *scenario) leader() *harness.Process {
 	s.t.Helper()

@@ -46,7 +46,7 @@ func TestUnreachableBrokerIsNotHealthy(t *testing.T) { scene(t, unreachableBroke
 func unreachableBrokerIsNotHealthy(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(events, 36))
-	broker := capability[linkRefuser](s, "refuse links")
+	broker := s.standIns("refuse links")
 	s.start(1, 1)
 	s.load(20 * time.Second)
 	s.awaitPublished(0.05)
@@ -108,12 +108,12 @@ func TestRefusedRegistrationIsNamed(t *testing.T) { scene(t, refusedRegistration
 func refusedRegistrationIsNamed(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(events, 37))
-	store := capability[forbidder](s, "refuse the projectors' updates")
+	servers := s.standIns("refuse the projectors' updates")
 	s.start(1, 1)
 	s.load(20 * time.Second)
 	s.awaitPublished(0.05)
 	projector := s.started[1]
-	store.Forbid("update", "projectors")
+	servers.Forbid("update", "projectors")
 	s.await("an unregistered projector", func() bool {
 		status, text := readiness(t, projector)
 		return status == http.StatusOK && strings.Contains(text, "unregistered: ") && strings.Contains(text, "(Unauthorized)") && strings.Contains(text, "readWrite on the state database")
@@ -126,7 +126,7 @@ func refusedRegistrationIsNamed(t *testing.T) {
 	if stdout, _ := s.projectorCommand(1, "status"); !strings.Contains(stdout, ": degraded\n") || !strings.Contains(stdout, "unregistered: ") || strings.Contains(stdout, "no-projector") {
 		t.Errorf("the status is\n%s", stdout)
 	}
-	store.HealStore()
+	servers.Mongo.ClearFaults()
 	s.invariants()
 	s.await("a registered projector", func() bool {
 		stdout, _ := s.projectorCommand(0, "status")
@@ -140,14 +140,14 @@ func TestSlowStoreIsNotHealthy(t *testing.T) { scene(t, slowStoreIsNotHealthy) }
 func slowStoreIsNotHealthy(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(events, 38))
-	store := capability[storeDelayer](s, "reply late")
+	store := s.standIns("reply late").Mongo
 	// The publisher keeps its lease all the same.
 	s.env["publisher-0"] = []string{"PENSTOCK_LEASE_DURATION=60s", "PENSTOCK_LEASE_RENEW_DEADLINE=40s"}
 	s.start(1, 1)
 	s.load(6 * time.Minute)
 	s.awaitPublished(0.05)
 	projector := s.started[1]
-	store.SlowStore(1200 * time.Millisecond)
+	store.SetLatency(1200 * time.Millisecond)
 	s.await("a slow store", func() bool {
 		_, text := readiness(t, projector)
 		return strings.Contains(text, "store-slow: ")
@@ -156,7 +156,7 @@ func slowStoreIsNotHealthy(t *testing.T) {
 		stdout, _ := s.projectorCommand(0, "status")
 		return strings.Contains(stdout, "store-slow: ") && strings.Contains(stdout, "the slowest write took ")
 	})
-	store.SlowStore(0)
+	store.SetLatency(0)
 	s.invariants()
 	s.await("a fast store", func() bool {
 		_, text := readiness(t, projector)

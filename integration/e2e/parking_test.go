@@ -145,10 +145,10 @@ func TestForbiddenEventStoreEndsTheProjector(t *testing.T) {
 func forbiddenEventStoreEndsTheProjector(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(200, 53))
-	store := capability[forbidder](s, "refuse the projectors' queries")
-	store.Forbid("find", "")
+	servers := s.standIns("refuse the projectors' queries")
+	servers.Forbid("find", "")
 	s.refused(s.startProjector(0), "(event store)", "the rights that the projector needs", "read on that of the event store")
-	store.HealStore()
+	servers.Mongo.ClearFaults()
 	s.start(1, 1)
 	s.load(0)
 	s.invariants()

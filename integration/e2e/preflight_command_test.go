@@ -62,7 +62,7 @@ func TestPreflightNamesWhatIsMissing(t *testing.T) {
 	if found := run("publisher", 0)["oplog"]; found.State != "ok" || !strings.Contains(found.Detail, "has dropped nothing") {
 		t.Errorf("the oplog of a new server: %+v", found)
 	}
-	capability[historyLoser](s, "lose the oplog").LoseHistory()
+	s.standIns("lose the oplog").Mongo.TruncateOplog(1)
 	if found := run("publisher", 0)["oplog"]; found.State != "warning" || !strings.Contains(found.Detail, "it reaches back ") {
 		t.Errorf("the oplog: %+v", found)
 	}

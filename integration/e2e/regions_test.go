@@ -15,7 +15,7 @@ func TestPromotionThatLosesTheLastSeconds(t *testing.T) {
 	needsProcesses(t)
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_RECONCILE=off")
-	alias := capability[promoter](s, "point the alias to another namespace")
+	alias := s.standIns("point the alias to another namespace")
 	s.start(1, 1)
 	s.insert(counted("a", 1, one), counted("b", 1, one))
 	s.await("the first read models", func() bool { return s.count("a") == "n=1 after event 1" && s.count("b") == "n=1 after event 1" })

@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
@@ -19,8 +21,8 @@ func TestProjectorSaysWhatItWaitsFor(t *testing.T) { scene(t, projectorSaysWhatI
 func projectorSaysWhatItWaitsFor(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(200, 61))
-	store := capability[storeHanger](s, "delay the store's answers")
-	store.HangStore()
+	store := s.standIns("delay the store's answers").Mongo
+	store.FailCommands(mongoemu.CommandFault{AppName: harness.ProjectorApp, Times: -1, Block: 10 * time.Second})
 	s.env["projector-0"] = []string{"PENSTOCK_SESION_HOLD=1m"}
 	projector := s.startProjector(0)
 	s.await("a warning of the misspelt variable", func() bool {
@@ -32,7 +34,7 @@ func projectorSaysWhatItWaitsFor(t *testing.T) {
 		return status == http.StatusServiceUnavailable && strings.Contains(text, waits)
 	})
 	s.await("a line in the log", func() bool { return strings.Contains(s.log(projector), `"waitsTo":"`+waits) })
-	store.HealStore()
+	store.ClearFaults()
 	s.startPublisher(0)
 	s.load(time.Second)
 	s.invariants()
@@ -46,7 +48,7 @@ func TestMisspeltSubscriptionOwnsNothing(t *testing.T) { scene(t, misspeltSubscr
 func misspeltSubscriptionOwnsNothing(t *testing.T) {
 	t.Helper()
 	s := newScenario(t, shop.New(200, 62))
-	broker := capability[linkRefuser](s, "refuse links")
+	broker := s.standIns("refuse links")
 	unchanged := func() {
 		t.Helper()
 		for _, db := range []*mongo.Database{s.models, s.state} {

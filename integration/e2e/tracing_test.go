@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
 	"github.com/penstock-cdc/penstock/pkg/testkit"
@@ -251,18 +252,17 @@ func TestRedeliveryStaysInTheTrace(t *testing.T) {
 		t.Run(receiver, func(t *testing.T) {
 			inParallel(t)
 			s := newTraced(t, 63+uint64(n), receiver)
-			broker := capability[lockLoser](s.scenario, "lose session locks")
-			store := capability[writeHolder](s.scenario, "hold writes")
+			servers := s.standIns("hold writes, and lose session locks")
 			s.start(1, 1)
-			store.HoldWrites("insert", "userReadModels", 1)
+			servers.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"insert"}, Collection: "userReadModels", AppName: harness.ProjectorApp, Times: 1, Hold: true})
 			trace, parent := writerOf(0xc3, "01")
 			s.register("redelivered", parent)
-			s.await("the write to be held", func() bool { return store.WritesToHold() == 0 })
+			s.await("the write to be held", func() bool { return servers.Mongo.PendingFaults() == 0 })
 			s.await("a lock to lose", func() bool {
-				lost, err := broker.LoseSessionLocks()
+				lost, err := servers.LoseSessionLocks()
 				return err == nil && lost > 0
 			})
-			store.HealStore()
+			servers.Mongo.ClearFaults()
 			var again []testkit.Span
 			s.await("a second delivery", func() bool {
 				again = slices.DeleteFunc(testkit.Named(s.collector.Trace(trace), "process"), func(p testkit.Span) bool {

@@ -190,7 +190,7 @@ func TestVerifyEndsIfARightIsMissing(t *testing.T) { scene(t, verifyEndsIfARight
 func verifyEndsIfARightIsMissing(t *testing.T) {
 	t.Helper()
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
-	store := capability[forbidder](s, "refuse the projectors' updates")
+	servers := s.standIns("refuse the projectors' updates")
 	s.start(1, 1)
 	s.insert(counted("one", 1, one), counted("two", 1, one))
 	s.awaitCounts("one: n=1 after event 1, two: n=1 after event 1", "one", "two")
@@ -198,11 +198,11 @@ func verifyEndsIfARightIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, right := range [][2]string{{"update", "findings"}, {"find", "events"}} {
-		store.Forbid(right[0], right[1])
+		servers.Forbid(right[0], right[1])
 		if _, v := s.verify(1); v.State != "failed" || !strings.Contains(v.Reason, "(Unauthorized)") {
 			t.Errorf("without the right to %s in %s: %+v", right[0], right[1], v)
 		}
-		store.HealStore()
+		servers.Mongo.ClearFaults()
 	}
 	if found, _ := s.verify(1); found["two"] != "different" {
 		t.Errorf("found %v", found)
