@@ -91,8 +91,6 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
 		Programs: programs, Dir: t.TempDir(), Projections: w.Projections, ProjectorEnv: projectorEnv,
 		ProcessEnv: env,
-		// A rolling update starts a third projector before it stops one of two.
-		Projectors: 3,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +37,24 @@ type PipelineOptions struct {
 	// ProcessEnv are variables of single processes, by process name. They have precedence
 	// over all others.
 	ProcessEnv map[string][]string
-	// Projectors is how many projectors run at the same time at most, besides two
-	// publishers; 0 means 2. The number matters only if the backend bounds the connections.
-	// The pipeline then divides the connections, and PublisherEnv and ProjectorEnv cannot
-	// change their number.
-	Projectors int
+}
+
+// Of a broker that bounds its connections, the test itself needs one to read the topic, and
+// each of two publishers one, because a publisher pipelines its sends. Three projectors, as
+// many as run during a rolling update of two, share the others: a projector accepts sessions
+// on a connection one after the other.
+const (
+	boundedPublishers = 2
+	boundedProjectors = 3
+	ownConnections    = 1 + boundedPublishers
+)
+
+// shareOf returns how many of a broker's connections a process of a service may have.
+func shareOf(service Service, bound int) int {
+	if service == Publisher {
+		return 1
+	}
+	return (bound - ownConnections) / boundedProjectors
 }
 
 // Pipeline runs publishers and projectors over a backend, as processes. It is safe for
@@ -51,28 +63,21 @@ type Pipeline struct {
 	backend     Backend
 	opts        PipelineOptions
 	projections string
-	// publisherConnections and projectorConnections are for each process; 0 means the
-	// service's own default.
-	publisherConnections, projectorConnections int
 
 	mu sync.Mutex
-	// processes are all started processes, and connections are their numbers of
-	// connections, by name.
-	processes   map[string]*Process
-	connections map[string]int
-	env         []string
+	// processes are all started processes, by name.
+	processes map[string]*Process
+	env       []string
 }
 
 // NewPipeline prepares a pipeline and starts nothing.
 func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
-	perPublisher, perProjector, err := shareConnections(backend.MaxConnections(), 2, cmp.Or(opts.Projectors, 2))
-	if err != nil {
-		return nil, err
+	if bound := backend.MaxConnections(); bound > 0 && shareOf(Projector, bound) < 1 {
+		return nil, fmt.Errorf("share %d connections to the broker: a test needs %d", bound, ownConnections+boundedProjectors)
 	}
 	p := &Pipeline{
 		backend: backend, opts: opts, projections: filepath.Join(opts.Dir, "projections.yaml"),
-		publisherConnections: perPublisher, projectorConnections: perProjector,
-		processes: make(map[string]*Process), connections: make(map[string]int),
+		processes: make(map[string]*Process),
 	}
 	if err := p.SetProjections(opts.Projections); err != nil {
 		return nil, err
@@ -119,7 +124,7 @@ func (p *Pipeline) common() []string {
 // StartPublisher starts or restarts the publisher of that name.
 func (p *Pipeline) StartPublisher(name string) (*Process, error) {
 	env := append([]string{"PENSTOCK_IDENTITY=" + name}, p.publisherEnv()...)
-	return p.start(name, Publisher, p.publisherConnections, env)
+	return p.start(name, Publisher, env)
 }
 
 // publisherEnv returns the variables of the publishers.
@@ -135,7 +140,7 @@ func (p *Pipeline) publisherEnv() []string {
 
 // StartProjector starts or restarts the projector of that name.
 func (p *Pipeline) StartProjector(name string) (*Process, error) {
-	return p.start(name, Projector, p.projectorConnections, p.projectorEnv())
+	return p.start(name, Projector, p.projectorEnv())
 }
 
 // projectorEnv returns the variables of the projectors.
@@ -148,18 +153,15 @@ func (p *Pipeline) projectorEnv() []string {
 	return append(env, p.opts.ProjectorEnv...)
 }
 
-// start starts a process. If the backend bounds the connections, the process gets that
-// many, and start fails if the bound would be exceeded.
-func (p *Pipeline) start(name string, service Service, connections int, env []string) (*Process, error) {
+// start starts a process. If the backend bounds the connections, the process gets its share.
+func (p *Pipeline) start(name string, service Service, env []string) (*Process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before := p.processes[name]; before != nil && before.Running() {
 		return nil, fmt.Errorf("start %s: it runs already", name)
 	}
 	if bound := p.backend.MaxConnections(); bound > 0 {
-		if sum := p.heldConnections() + connections; sum > bound {
-			return nil, fmt.Errorf("start %s: there would be %d connections to the broker, which takes %d", name, sum, bound)
-		}
+		connections := shareOf(service, bound)
 		// A projector needs one more connection to count sessions and dead letters, so it
 		// does not count.
 		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections), "PENSTOCK_BACKLOG_INTERVAL=0")
@@ -169,28 +171,14 @@ func (p *Pipeline) start(name string, service Service, connections int, env []st
 	if err != nil {
 		return nil, err
 	}
-	p.processes[name], p.connections[name] = process, connections
+	p.processes[name] = process
 	return process, nil
-}
-
-// heldConnections returns how many connections the running processes and the test may have.
-// The caller holds the lock.
-func (p *Pipeline) heldConnections() int {
-	sum := observerConnections
-	for _, process := range p.running() {
-		sum += p.connections[process.Name]
-	}
-	return sum
 }
 
 // Running returns the processes that have not ended, sorted by name.
 func (p *Pipeline) Running() []*Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.running()
-}
-
-func (p *Pipeline) running() []*Process {
 	var running []*Process
 	for _, name := range slices.Sorted(maps.Keys(p.processes)) {
 		if process := p.processes[name]; process.Running() {
