@@ -101,24 +101,26 @@ type entry struct {
 	History   []struct{ Generation int64 }
 }
 
-func (s *tallies) entry(name string) entry {
+func (s *scenario) entry(name string) entry {
 	s.t.Helper()
 	var e entry
 	_ = s.state.Collection("projections").FindOne(s.t.Context(), bson.D{{Key: "_id", Value: name}}).Decode(&e)
 	return e
 }
 
-// live waits until a generation is live and no other is being built.
-func (s *tallies) live(name string, generation int64) {
+// awaitLive waits until each projection has a live generation with at least that number,
+// and none that is being built.
+func (s *scenario) awaitLive(generations map[string]int64) {
 	s.t.Helper()
-	s.await(fmt.Sprintf("generation %d of %s live", generation, name), func() bool {
-		e := s.entry(name)
-		numbers := map[int64]bool{}
-		for _, r := range e.History {
-			numbers[r.Generation] = true
-		}
-		return e.Live != nil && int64(len(numbers)) == generation && e.Building == nil
-	})
+	for name, number := range generations {
+		s.await(fmt.Sprintf("generation %d of %s live", number, name), func() bool {
+			e := s.entry(name)
+			if e.Building != nil && e.Building.State == "failed" {
+				s.t.Fatalf("the rebuild of %s has failed: %s", name, e.Building.Reason)
+			}
+			return e.Live != nil && e.Live.Generation >= number && e.Building == nil
+		})
+	}
 }
 
 // TestProjectionsAreAddedRenamedAndRetired checks that a new projection gets its history,
@@ -149,7 +151,7 @@ func projectionsAreAddedRenamedAndRetired(t *testing.T) {
 		}
 		return len(all) == tallied
 	})
-	s.live("totals", 1)
+	s.awaitLive(map[string]int64{"totals": 1})
 	s.store(1)
 	s.complete("totals", 3)
 	s.complete("tallies", 1)
@@ -168,7 +170,7 @@ func projectionsAreAddedRenamedAndRetired(t *testing.T) {
 	s.projectorCommand(0, "projections", "drop", "totals", "--yes", "--why=renamed")
 	s.declare(renamed)
 	s.startProjector(4)
-	s.live("sums", 1)
+	s.awaitLive(map[string]int64{"sums": 1})
 	s.store(1)
 	s.complete("totals", 5)
 }
@@ -190,7 +192,7 @@ func rebuildIsWatchedUntilItIsLive(t *testing.T) {
 	if stdout, _ := s.projectorCommand(0, "projections", "watch", "--until-live", declared); !strings.HasPrefix(stdout, "projection tallies: ") || !strings.HasSuffix(stdout, " is live\n") {
 		t.Errorf("the declared definition was awaited with\n%s", stdout)
 	}
-	s.live("tallies", 2)
+	s.awaitLive(map[string]int64{"tallies": 2})
 	if stdout, _ := s.projectorCommand(0, "projections", "watch", "tallies"); !strings.Contains(stdout, fmt.Sprintf("generation %d", s.entry("tallies").Live.Generation)) || !strings.HasSuffix(stdout, " is live\n") {
 		t.Errorf("the rebuild was followed with\n%s", stdout)
 	}

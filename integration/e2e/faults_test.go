@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -73,4 +75,9 @@ func (s *scenario) awaitSaved(leader *harness.Process) {
 	// because the lease is renewed in the same replica set.
 	enough := saves() + 2
 	s.await("the checkpoint saved", func() bool { return saves() >= enough })
+}
+
+// projectors returns the running projectors.
+func (s *scenario) projectors() []*harness.Process {
+	return slices.DeleteFunc(s.Running(), func(p *harness.Process) bool { return !strings.HasPrefix(p.Name, "projector-") })
 }

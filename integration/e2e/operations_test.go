@@ -194,9 +194,8 @@ func eventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	s.start(0, 1)
 	p.run(1, "/projector verify")
 	p.run(0, `/projector projections rebuild NAME --allow-missing N --why "restore"`, "counts", "1")
-	s.await("the rebuilt read models", func() bool {
-		return s.live("counts") > 1 && s.counts("a", "b") == "a: n=2 after event 2, b: n=1 after event 1"
-	})
+	s.awaitLive(map[string]int64{"counts": 2})
+	s.awaitCounts("a: n=2 after event 2, b: n=1 after event 1", "a", "b")
 	p.run(0, `/publisher checkpoint set beginning --why "restore"`)
 	s.start(1, 0)
 	s.insert(counted("a", 3, one), counted("b", 2, one), counted("new", 1, one))
@@ -205,17 +204,6 @@ func eventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 		t.Error("the read model of an event that the store lost is still there")
 	}
 	p.run(0, "/projector verify")
-}
-
-// live returns the number of a projection's live generation; 0 if one is being built.
-func (s *scenario) live(projection string) int64 {
-	s.t.Helper()
-	var e entry
-	err := s.state.Collection("projections").FindOne(s.t.Context(), bson.D{{Key: "_id", Value: projection}}).Decode(&e)
-	if err != nil || e.Building != nil || e.Live == nil {
-		return 0
-	}
-	return e.Live.Generation
 }
 
 // emptySubscription completes all messages, because no API here deletes a subscription and

@@ -231,7 +231,11 @@ func (s *traced) checkRebuild() {
 	})
 	before := count()
 	change := s.workload.Change
-	s.rollOut(change.Projections, 1)
+	if err := s.SetProjections(change.Projections); err != nil {
+		s.t.Fatal(err)
+	}
+	s.stopped(s.process("projector-0"))
+	s.startProjector(0)
 	s.awaitLive(map[string]int64{change.Changed[0].Projection: 2})
 	s.workload.Oracle = change.Oracle
 	s.awaitReadModels()
