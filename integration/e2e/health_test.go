@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,20 +16,11 @@ import (
 // get returns what a process's admin server answers. The status is 0 if it does not answer.
 func get(t *testing.T, p *harness.Process, path string) (status int, text string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Admin+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := p.Client.Do(request)
+	status, body, err := p.Get(t.Context(), path, nil)
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return answer.StatusCode, string(body)
+	return status, string(body)
 }
 
 func readiness(t *testing.T, p *harness.Process) (status int, text string) {

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -160,17 +159,7 @@ func (s *traced) aggregatesOf(n int) []string {
 // openMetrics scrapes a process like a Prometheus that wants exemplars.
 func openMetrics(t *testing.T, p *harness.Process) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Admin+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	_, text, err := p.Get(t.Context(), "/metrics", http.Header{"Accept": {"application/openmetrics-text; version=1.0.0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

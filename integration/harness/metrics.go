@@ -1,9 +1,10 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
+	"net/http"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -16,12 +17,15 @@ type Metrics = statuspage.Families
 
 // Metrics scrapes the process.
 func (p *Process) Metrics(ctx context.Context) (Metrics, error) {
+	status, body, err := p.Get(ctx, "/metrics", nil)
 	var families Metrics
-	err := p.get(ctx, "/metrics", func(body io.Reader) (err error) {
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d", status)
+	}
+	if err == nil {
 		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err = parser.TextToMetricFamilies(body)
-		return err
-	})
+		families, err = parser.TextToMetricFamilies(bytes.NewReader(body))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("scrape %s: %w", p.Name, err)
 	}

@@ -70,26 +70,23 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 		if !p.Running() {
 			return false, fmt.Errorf("await %s: it ended before it was ready (%w); see %s", p.Name, p.Err(), p.Log)
 		}
-		return p.get(ctx, "/readyz", nil) == nil, nil
+		status, _, err := p.Get(ctx, "/readyz", nil)
+		return err == nil && status == http.StatusOK, nil
 	})
 }
 
-// get requests a path of the admin port, and reads its answer.
-func (p *Process) get(ctx context.Context, path string, read func(io.Reader) error) error {
+// Get requests a path of the admin port. An error means that the process did not answer.
+func (p *Process) Get(ctx context.Context, path string, header http.Header) (status int, body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
+	request.Header = header
 	response, err := p.Client.Do(request)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", path, response.Status)
-	}
-	if read == nil {
-		return nil
-	}
-	return read(response.Body)
+	body, err = io.ReadAll(response.Body)
+	return response.StatusCode, body, err
 }

@@ -3,7 +3,6 @@ package kube_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -81,16 +80,11 @@ func (s *scenario) statusWithoutLeader(last reign) {
 // probe requests a path of a process's admin server.
 func (s *scenario) probe(process *harness.Process, path string) (code int, body string) {
 	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+process.Admin+path, nil)
-	must(s.t, err)
-	response, err := http.DefaultClient.Do(request)
+	code, text, err := process.Get(s.t.Context(), path, nil)
 	if err != nil {
 		return 0, err.Error() // the process may not listen yet
 	}
-	defer response.Body.Close()
-	read, err := io.ReadAll(response.Body)
-	must(s.t, err)
-	return response.StatusCode, string(read)
+	return code, string(text)
 }
 
 // logs waits until a process has logged a text.
