@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 	"github.com/penstock-cdc/penstock/integration/node"
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // chart is the chart that all scenarios install.
@@ -129,19 +130,13 @@ const settleTimeout = 3 * time.Minute
 // text of holds.
 func await(t *testing.T, what string, holds func() (bool, string)) {
 	t.Helper()
-	timeout := time.NewTimer(settleTimeout)
-	defer timeout.Stop()
-	poll := time.NewTicker(100 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		done, state := holds()
-		if done {
-			return
-		}
-		select {
-		case <-poll.C:
-		case <-timeout.C:
-			t.Fatalf("waited %s for %s: %s", settleTimeout, what, state)
-		}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), settleTimeout, fmt.Errorf("not within %s", settleTimeout))
+	defer cancel()
+	var state string
+	if err := proc.Await(ctx, 100*time.Millisecond, what, func() (done bool, _ error) {
+		done, state = holds()
+		return done, nil
+	}); err != nil {
+		t.Fatalf("%v: %s", err, state)
 	}
 }

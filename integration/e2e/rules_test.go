@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -77,11 +78,8 @@ func TestRulesOfOtherSubscriptionsSelectEvents(t *testing.T) {
 // awaitMessages waits until the subscriptions have the messages with these ids, in any order.
 func awaitMessages(t *testing.T, backend *harness.Embedded, wanted map[string][]string) {
 	t.Helper()
-	tick := time.NewTicker(pollInterval())
-	defer tick.Stop()
-	deadline := time.After(settleTimeout())
 	for name, want := range wanted {
-		for {
+		awaitHolds(t, fmt.Sprintf("the messages %v of subscription %s", want, name), func() bool {
 			messages, err := backend.Broker.Messages("events/Subscriptions/"+name, 0, 10)
 			if err != nil {
 				t.Fatal(err)
@@ -91,14 +89,7 @@ func awaitMessages(t *testing.T, backend *harness.Embedded, wanted map[string][]
 				got = append(got, m.MessageID)
 			}
 			slices.Sort(got)
-			if slices.Equal(got, want) {
-				break
-			}
-			select {
-			case <-tick.C:
-			case <-deadline:
-				t.Fatalf("subscription %s has %v, want %v", name, got, want)
-			}
-		}
+			return slices.Equal(got, want)
+		})
 	}
 }

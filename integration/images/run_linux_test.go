@@ -2,11 +2,14 @@ package images_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // timeout is the timeout for anything that a program does without delay.
@@ -100,15 +103,9 @@ func TestProjectionsAreCheckedAndTestedInTheImage(t *testing.T) {
 // await polls until the condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, fmt.Errorf("not within %s", timeout))
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, timeout)
-		}
+	if err := proc.Await(ctx, 50*time.Millisecond, what, func() (bool, error) { return holds(), nil }); err != nil {
+		t.Fatal(err)
 	}
 }

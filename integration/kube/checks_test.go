@@ -2,27 +2,21 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
 // await polls until the condition holds.
 func (s *scenario) await(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	ctx, cancel := context.WithTimeoutCause(s.t.Context(), settleTimeout, fmt.Errorf("not within %s", settleTimeout))
 	defer cancel()
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			s.t.Fatalf("%s: not within %s", what, settleTimeout)
-		}
-	}
+	must(s.t, proc.Await(ctx, poll, what, func() (bool, error) { return holds(), nil }))
 }
 
 // keeps polls during d, and fails if the condition does not hold all the time.
