@@ -10,11 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// The load of every test: 200 events per second.
-const (
-	loadTick  = 20 * time.Millisecond
-	loadBatch = 4
-)
+// loadRate is the load of every test, in events per second.
+const loadRate = 200
 
 // load stores events at a steady rate.
 type load struct {
@@ -24,30 +21,19 @@ type load struct {
 	stored []workload.Event
 }
 
-// startLoad stores events until it is stopped or all events are stored.
+// startLoad stores events until it is stopped.
 func startLoad(t *testing.T, into *mongo.Collection, events []workload.Event) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l := &load{stop: stop, ended: make(chan struct{})}
+	due := func(elapsed time.Duration) int { return int(loadRate * elapsed.Seconds()) }
 	go func() {
 		defer close(l.ended)
-		tick := time.NewTicker(loadTick)
-		defer tick.Stop()
-		for n := 0; n < len(events); n += loadBatch {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-			batch := events[n:min(n+loadBatch, len(events))]
-			// A begun batch is stored completely, so that the stored events are known.
-			if _, err := into.InsertMany(context.WithoutCancel(ctx), batch); err != nil {
-				t.Errorf("store the events: %v", err)
-				return
-			}
-			l.stored = events[:n+len(batch)]
+		stored, err := workload.Feed(ctx, into, events, due, func([]workload.Event, time.Time) {})
+		if ctx.Err() == nil {
+			t.Errorf("the load ended after %d events: %v", stored, err)
 		}
-		t.Error("the load ran out of events")
+		l.stored = events[:stored]
 	}()
 	t.Cleanup(func() { l.end() })
 	return l
