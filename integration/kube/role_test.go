@@ -42,7 +42,7 @@ func rules(t *testing.T, control *controlplane.ControlPlane) []rbacv1.PolicyRule
 }
 
 // The other tests show that a publisher's rights are sufficient. This test shows that there
-// are no others.
+// are no others. The Lease, which the publisher's own account can read, shows who leads.
 func TestPublisherHasNoOtherRights(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, defaults)
@@ -53,8 +53,11 @@ func TestPublisherHasNoOtherRights(t *testing.T) {
 	must(t, err)
 	leases, secrets := coordination.Leases(s.account.Namespace), core.Secrets(s.account.Namespace)
 
-	if _, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{}); err != nil {
-		t.Errorf("read the Lease: %v", err)
+	lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
+	must(t, err)
+	_, identity := s.checkpoint()
+	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != identity {
+		t.Errorf("the Lease is held by %v, the checkpoint by %s", holder, identity)
 	}
 	other, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{})
 	if err != nil {
