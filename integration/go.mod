@@ -10,7 +10,6 @@ require (
 	github.com/Azure/go-amqp v1.7.0
 	github.com/creack/pty v1.1.24
 	github.com/expr-lang/expr v1.17.8
-	github.com/moby/moby/client v0.5.0
 	github.com/penstock-cdc/penstock/integration/mongoemu v0.0.0
 	github.com/penstock-cdc/penstock/integration/sbemu v0.0.0
 	github.com/penstock-cdc/penstock/pkg v0.0.0
@@ -99,6 +98,7 @@ require (
 	github.com/moby/docker-image-spec v1.3.1 // indirect
 	github.com/moby/go-archive v0.2.0 // indirect
 	github.com/moby/moby/api v1.55.0 // indirect
+	github.com/moby/moby/client v0.5.0 // indirect
 	github.com/moby/patternmatcher v0.6.1 // indirect
 	github.com/moby/sys/sequential v0.7.0 // indirect
 	github.com/moby/sys/user v0.4.0 // indirect

@@ -51,6 +51,8 @@ const (
 	// startTimeout includes pulling about 2 GB of images.
 	startTimeout = 15 * time.Minute
 	stopTimeout  = 2 * time.Minute
+	// engineTimeout bounds the check for an engine.
+	engineTimeout = 10 * time.Second
 )
 
 // emulatorsVariable is how many emulators to start, default 1. Each runs one scenario at a
@@ -138,6 +140,21 @@ func Start(ctx context.Context, getenv func(string) string) (_ *Containers, err 
 		c.free <- connected
 	}
 	return c, nil
+}
+
+// checkEngine checks whether a Docker engine answers.
+func checkEngine(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, engineTimeout, fmt.Errorf("not within %s", engineTimeout))
+	defer cancel()
+	provider, err := testcontainers.NewDockerProvider()
+	if err == nil {
+		defer provider.Close()
+		err = provider.Health(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("the backend %q needs a Docker engine: make test-containers starts one if it can: %w", harness.KindContainers, err)
+	}
+	return nil
 }
 
 // startMongo starts a replica set and returns its URI. The connection is direct: the set
