@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -46,7 +45,6 @@ func ConnectExternal(ctx context.Context, o ExternalOptions) (*External, error) 
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("not within %s", connectTimeout))
 	defer cancel()
 	e := &External{options: o, http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, run: strings.ToLower(rand.Text()[:8])}
-	e.options.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	var err error
 	if e.admin, err = newAdmin(o, e.http); err != nil {
 		return nil, err
@@ -85,7 +83,7 @@ func awaitPrimary(ctx context.Context, client *mongo.Client) error {
 
 // name returns the name of the nth pipeline's topic, which also begins its databases'
 // names.
-func (e *External) name(n int64) string { return fmt.Sprintf("%s-%s-%d", e.options.Prefix, e.run, n) }
+func (e *External) name(n int64) string { return fmt.Sprintf("penstock-test-%s-%d", e.run, n) }
 
 // MaxConnections bounds the AMQP connections of all open backends together; 0 means no
 // bound.

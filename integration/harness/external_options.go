@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,11 +12,7 @@ const (
 	busVariable         = "PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING"
 	adminVariable       = "PENSTOCK_TEST_SERVICEBUS_ADMIN_ENDPOINT"
 	connectionsVariable = "PENSTOCK_TEST_SERVICEBUS_MAX_CONNECTIONS"
-	prefixVariable      = "PENSTOCK_TEST_PREFIX"
 )
-
-// defaultPrefix is the prefix of the names of topics and databases.
-const defaultPrefix = "penstock-test"
 
 // ExternalOptions are the addresses and limits of running servers.
 type ExternalOptions struct {
@@ -34,9 +29,6 @@ type ExternalOptions struct {
 	// MaxConnections bounds the AMQP connections that may be open at the same time; 0 means
 	// no bound.
 	MaxConnections int
-	// Prefix begins the names of topics and databases, which have at most 63 bytes; empty means
-	// penstock-test.
-	Prefix string
 	// CleanTimeout bounds how long a backend takes to remove what it made; 0 means a minute.
 	CleanTimeout time.Duration
 }
@@ -45,7 +37,6 @@ type ExternalOptions struct {
 func LoadExternal(getenv func(string) string) (ExternalOptions, error) {
 	o := ExternalOptions{
 		MongoURI: getenv(mongoVariable), ConnectionString: getenv(busVariable), AdminEndpoint: getenv(adminVariable),
-		Prefix: cmp.Or(getenv(prefixVariable), defaultPrefix),
 	}
 	if o.MongoURI == "" || o.ConnectionString == "" {
 		return o, fmt.Errorf("configure the backend %q: set %s to the connection string of a replica set, and %s to that of a Service Bus namespace with the claim Manage", KindExternal, mongoVariable, busVariable)

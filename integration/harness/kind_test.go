@@ -35,7 +35,7 @@ func TestLoadExternal(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{"PENSTOCK_TEST_MONGODB_URI": "mongodb://store.invalid", "PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://bus.invalid/"}
 	for variable, test := range map[string]struct{ value, tells string }{
-		"PENSTOCK_TEST_PREFIX":                       {"mine", ""},
+		"PENSTOCK_TEST_SERVICEBUS_ADMIN_ENDPOINT":    {"http://bus.invalid", ""},
 		"PENSTOCK_TEST_MONGODB_URI":                  {"", "set PENSTOCK_TEST_MONGODB_URI to"},
 		"PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": {"", "PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING to"},
 		"PENSTOCK_TEST_SERVICEBUS_MAX_CONNECTIONS":   {"0", "use a positive number"},
