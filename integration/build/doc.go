@@ -1,3 +1,3 @@
-// Package build tests the Makefile, the script for the tests on Azure, the Terraform example,
-// the alerts of the chart over recorded series, and a table of the docs.
+// Package build tests the Makefile, the Terraform example, the alerts of the chart over recorded
+// series, and a table of the docs.
 package build
