@@ -222,8 +222,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		Collection: func(ctx context.Context) (mongox.CollectionID, error) {
 			return mongox.IdentifyCollection(ctx, s.events)
 		},
-		Connect:  publish.ServiceBus(namespace, c.ServiceBus.Topic),
-		Batching: batching(ctx, c, namespace.Topic, p.logger),
+		Connect: publish.ServiceBus(namespace, c.ServiceBus.Topic),
 		Checkpoints: checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 			Logger: p.logger, Registerer: p.registry,
 		}),

@@ -162,8 +162,7 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 	if err != nil {
 		return err
 	}
-	policy := batching(ctx, e.options.Config, namespace.Topic, e.options.Logger)
-	r := newRepublisher(publish.ServiceBus(namespace, bus.Topic), policy, e.options, epoch, c.publishRate)
+	r := newRepublisher(publish.ServiceBus(namespace, bus.Topic), e.options, epoch, c.publishRate)
 	err = r.run(ctx, bus, chosen.each)
 	result.Sent, result.Unsent = r.sent, append(result.Unsent, r.unsent...)
 	if len(r.healed) > 0 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -116,30 +115,6 @@ func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
 	missing := &publish.SendError{Fault: publish.FaultFatal, Err: &amqp.Error{Condition: amqp.ErrCondNotFound}}
 	if _, err := check(missing); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("says %v", err)
-	}
-}
-
-func TestBatchingIsResolvedOnce(t *testing.T) {
-	t.Parallel()
-	yes := true
-	for name, test := range map[string]struct {
-		configured string
-		topic      admin.TopicProperties
-		err        error
-		want       publish.Batching
-	}{
-		"configured off":                              {"off", admin.TopicProperties{}, errors.New("not asked"), publish.BatchingOff},
-		"partitioned":                                 {"auto", admin.TopicProperties{EnablePartitioning: &yes}, nil, publish.BatchingSession},
-		"partitioned, duplicate detection":            {"auto", admin.TopicProperties{EnablePartitioning: &yes, RequiresDuplicateDetection: &yes}, nil, publish.BatchingOff},
-		"duplicate detection":                         {"auto", admin.TopicProperties{RequiresDuplicateDetection: &yes}, nil, publish.BatchingMixed},
-		"neither partitioned nor duplicate detection": {"auto", admin.TopicProperties{}, nil, publish.BatchingMixed},
-		"properties cannot be read":                   {"auto", admin.TopicProperties{}, errors.New("401"), publish.BatchingMixed},
-	} {
-		c := config.Config{Publish: config.Publish{Batching: test.configured}}
-		got := batching(t.Context(), c, func(context.Context, string) (admin.TopicProperties, error) { return test.topic, test.err }, zerolog.Nop())
-		if got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
-		}
 	}
 }
 

@@ -36,7 +36,7 @@ type republisher struct {
 }
 
 // newRepublisher makes a republisher that sends at most the given rate.
-func newRepublisher(connect publish.Connect, policy publish.Batching, o Options, epoch int64, limit publishRate) *republisher {
+func newRepublisher(connect publish.Connect, o Options, epoch int64, limit publishRate) *republisher {
 	c := o.Config
 	r := &republisher{limiter: limit.limiter(), records: make(map[uint64]quarantine.Record)}
 	r.dispatcher = publish.New(publish.Options{
@@ -46,7 +46,7 @@ func newRepublisher(connect publish.Connect, policy publish.Batching, o Options,
 		Acked:      r.acked,
 		Quarantine: r.refused,
 		ClaimCheck: c.Publish.ClaimCheck,
-		Batching:   policy,
+		Batching:   publish.Batching(c.Publish.Batching),
 		Limits: publish.Limits{
 			Connections:       1,
 			MaxInflightEvents: c.Publish.MaxInflightEvents,

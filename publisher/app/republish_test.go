@@ -51,8 +51,8 @@ var thirty = publishRate{Rate: 30}
 // refused.
 func republish(ctx context.Context, t *testing.T, topic pickyTopic, c config.Refusals, limit publishRate, n uint64) (sent int64, failed int, err error) {
 	t.Helper()
-	o := Options{Config: config.Config{Publish: config.Publish{SessionMode: string(event.SessionPerAggregate)}, Refusals: c}}
-	r := newRepublisher(func(context.Context) (publish.Sender, error) { return topic, nil }, publish.BatchingOff, o, 1, limit)
+	o := Options{Config: config.Config{Publish: config.Publish{SessionMode: string(event.SessionPerAggregate), Batching: string(publish.BatchingOff)}, Refusals: c}}
+	r := newRepublisher(func(context.Context) (publish.Sender, error) { return topic, nil }, o, 1, limit)
 	err = r.run(ctx, o.Config.ServiceBus, func(ctx context.Context, do func(context.Context, event.Event, *quarantine.Record) error) error {
 		for i := range n {
 			if err := do(ctx, eventOf(fmt.Sprintf("a%03d", i), 1), nil); err != nil {

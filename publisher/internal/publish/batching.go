@@ -14,8 +14,7 @@ type Batching string
 
 // The policies, by the names that configuration uses.
 const (
-	// BatchingAuto selects a policy by the topic's properties. The service does that; for a
-	// [Dispatcher] it is [BatchingMixed].
+	// BatchingAuto is [BatchingMixed]: a topic that refuses such batches degrades it.
 	BatchingAuto Batching = "auto"
 	// BatchingOff sends each event as a message of its own.
 	BatchingOff Batching = "off"

@@ -41,7 +41,7 @@ func newConfigured(t *testing.T, h *health.Health) *setup {
 		},
 		Health: h, Registerer: prometheus.NewRegistry(), Logger: zerolog.Nop(),
 		Events: made.options.Events, History: made.options.History, Collection: made.options.Collection,
-		Connect: made.publishing.Connect, Batching: publish.BatchingMixed,
+		Connect:     made.publishing.Connect,
 		Checkpoints: made.options.Checkpoints, Quarantine: made.options.Quarantine,
 	})
 	if err != nil {

@@ -38,9 +38,8 @@ type Options struct {
 	Events     watch.Source
 	History    Source
 	Collection func(context.Context) (mongox.CollectionID, error)
-	// Connect opens a connection to the topic, which takes batches of the policy.
-	Connect  publish.Connect
-	Batching publish.Batching
+	// Connect opens a connection to the topic.
+	Connect publish.Connect
 
 	Checkpoints *checkpoint.Store
 	Quarantine  *quarantine.Store
@@ -125,7 +124,7 @@ func New(o Options) (*Runner, error) {
 			Connect:    o.Connect,
 			Encoder:    c.Publish.Encoder(),
 			ClaimCheck: c.Publish.ClaimCheck,
-			Batching:   o.Batching,
+			Batching:   publish.Batching(c.Publish.Batching),
 			Beat:       dispatcher.Beat,
 			Limits: publish.Limits{
 				Connections:       c.Publish.Connections,
