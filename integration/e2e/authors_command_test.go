@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/xml"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,18 +86,7 @@ func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
 	a.projector(2, []string{"test"}, "payload has no field m")
 
 	a.write("counters.yaml", authorsProjection)
-	a.projector(0, []string{"test", "--junit", "results.xml"}, "ok   counters_test.yaml: 1 case")
-	var results struct {
-		Tests    int `xml:"tests,attr"`
-		Failures int `xml:"failures,attr"`
-	}
-	text, err := os.ReadFile(filepath.Join(a.folder, "results.xml"))
-	if err == nil {
-		err = xml.Unmarshal(text, &results)
-	}
-	if err != nil || results.Tests != 1 || results.Failures != 0 {
-		t.Errorf("the results are %+v, %v\n%s", results, err, text)
-	}
+	a.projector(0, []string{"test"}, "ok   counters_test.yaml: 1 case")
 	a.projector(0, []string{"test", "--run", "adds"}, "1 case passed")
 	a.projector(1, []string{"test", "--run", "nothing"}, "no case has a name that matches")
 	a.projector(2, []string{"test", "--run", "("}, "--run is not a regular expression")

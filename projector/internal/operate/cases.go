@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 type testCommand struct {
 	Paths []string `arg:"" name:"path" optional:"" help:"Test files, folders with *_test.yaml in them, or FOLDER/... with the folders below it. The default is ./..."`
 	Run   string   `name:"run" placeholder:"REGEXP" help:"Only the cases whose names match."`
-	JUnit string   `name:"junit" placeholder:"FILE" help:"Also write the results to FILE, as JUnit XML."`
 }
 
 // Validate checks the flags. kong calls it.
@@ -54,23 +52,18 @@ func (c *testCommand) run(ctx context.Context, e *Environment) error {
 			suites = append(suites, s)
 		}
 	}
-	var results []testcase.Result
-	failed := 0
+	ran, failed := 0, 0
 	for _, s := range suites {
-		ran, bad, err := s.run(ctx, only, e.stdout)
+		n, bad, err := s.run(ctx, only, e.stdout)
 		if err != nil {
 			return err
 		}
-		results = append(results, ran...)
-		failed += bad
+		ran, failed = ran+n, failed+bad
 	}
-	if err := c.report(results); err != nil {
-		return err
-	}
-	if broken && len(results) == 0 {
+	if broken && ran == 0 {
 		return cli.ErrUsage
 	}
-	cases := cli.Count(int64(len(results)), "case")
+	cases := cli.Count(int64(ran), "case")
 	summary := cases + " passed"
 	if failed > 0 {
 		summary = fmt.Sprintf("%d of %s failed", failed, cases)
@@ -81,7 +74,7 @@ func (c *testCommand) run(ctx context.Context, e *Environment) error {
 		return cli.ErrUsage
 	case failed > 0:
 		return cli.ErrFindings
-	case len(results) == 0:
+	case ran == 0:
 		return fmt.Errorf("no case has a name that matches %q", c.Run)
 	}
 	return nil
@@ -123,42 +116,26 @@ func loadAll(paths []string, inCode []*projection.Projection) ([]*projection.Pro
 	return all, projection.CheckSet(all)
 }
 
-// run runs the cases of a file and prints their results.
-func (s suite) run(ctx context.Context, only *regexp.Regexp, stdout io.Writer) (results []testcase.Result, failed int, err error) {
+// run runs the cases of a file, prints the failures, and returns how many cases ran and failed.
+func (s suite) run(ctx context.Context, only *regexp.Regexp, stdout io.Writer) (ran, failed int, err error) {
 	for _, tested := range s.Cases {
 		if !only.MatchString(tested.Name) {
 			continue
 		}
 		result, err := tested.Run(ctx, s.projections)
 		if err != nil {
-			return nil, 0, err
+			return 0, 0, err
 		}
-		results = append(results, result)
+		ran++
 		if len(result.Failures) > 0 {
 			failed++
 			if err := result.Print(stdout); err != nil {
-				return nil, 0, fmt.Errorf("print the results: %w", err)
+				return 0, 0, fmt.Errorf("print the results: %w", err)
 			}
 		}
 	}
-	if failed == 0 && len(results) > 0 {
-		fmt.Fprintf(stdout, "ok   %s: %s\n", s.Path, cli.Count(int64(len(results)), "case"))
+	if failed == 0 && ran > 0 {
+		fmt.Fprintf(stdout, "ok   %s: %s\n", s.Path, cli.Count(int64(ran), "case"))
 	}
-	return results, failed, nil
-}
-
-// report writes the file of results, if a flag names one.
-func (c *testCommand) report(results []testcase.Result) (err error) {
-	if c.JUnit == "" {
-		return nil
-	}
-	file, err := os.Create(c.JUnit)
-	if err != nil {
-		return fmt.Errorf("write the results: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := testcase.WriteJUnit(file, results); err != nil {
-		return fmt.Errorf("write the results to %s: %w", c.JUnit, err)
-	}
-	return nil
+	return ran, failed, nil
 }

@@ -3,7 +3,6 @@ package testcase
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/projection"
@@ -14,8 +13,7 @@ type Result struct {
 	Case     *Case
 	Failures []Failure
 	// Notes are hints at possible reasons of the failures.
-	Notes    []string
-	Duration time.Duration
+	Notes []string
 }
 
 // Failure is one expectation of a case that is not met.
@@ -38,7 +36,6 @@ type Failure struct {
 // passes, Run folds it again, each event by itself, and the results must be the same. The error
 // is the cause of ctx.
 func (c *Case) Run(ctx context.Context, projections []*projection.Projection) (Result, error) {
-	begin := time.Now()
 	result := Result{Case: c}
 	once, err := c.fold(projections, inOneBatch)
 	if err == nil {
@@ -60,7 +57,6 @@ func (c *Case) Run(ctx context.Context, projections []*projection.Projection) (R
 	if len(result.Failures) > 0 {
 		result.Notes = c.unhandled(sourcesOf(projections))
 	}
-	result.Duration = time.Since(begin)
 	return result, context.Cause(ctx)
 }
 

@@ -141,7 +141,7 @@ projections:
   - {name: p, collection: p, on: {E: {inc: {n: payload.n}}}}
   - {name: none, collection: none, on: {Other: {set: {n: payload.n}}}}
 `)
-	result, out := run(t, projections, `
+	_, out := run(t, projections, `
 tests:
   - name: much is wrong
     given: [{eventType: E, aggregateId: a, payload: {n: 1}}, {eventType: Unknown, aggregateId: c}, {eventType: E, aggregateId: d, payload: {n: 1}}]
@@ -168,15 +168,6 @@ tests:
 `
 	if out != want {
 		t.Errorf("printed\n%s\nwant\n%s", out, want)
-	}
-	var junit strings.Builder
-	if err := testcase.WriteJUnit(&junit, []testcase.Result{result}); err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{`<testsuites tests="1" failures="1">`, `<testcase name="much is wrong" classname="a_test.yaml" file="a_test.yaml" line="3"`, `message="p a: m: expected 1.5, got nothing"`} {
-		if !strings.Contains(junit.String(), part) {
-			t.Errorf("the XML lacks %s:\n%s", part, junit.String())
-		}
 	}
 }
 
