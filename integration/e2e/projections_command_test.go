@@ -74,14 +74,13 @@ func projectionsAreListedRebuiltAndDropped(t *testing.T) {
 		step{"projector projections list", 0, "retired … failed … 3 documents differ … oldReadModels"},
 		step{"projector projections show users", 0, `users.2.build … {"name":"users"}`},
 		step{"projector projections show items", 1, `there is no projection "items": the catalog has old, users`},
-		step{"projector projections retry users", 1, "build projection users again, whose generation 2 has failed: 3 documents differ"},
-		step{"projector projections retry users --yes --why=disk", 0, ""},
+		step{"projector projections rebuild users", 1, "of projection users by definition bbbb, instead of generation 2, which is failed: 3 documents differ"},
+		step{"projector projections rebuild users --yes --why=disk", 0, ""},
 	)
 	building("bbbb building 0 ada disk")
 	// The file has another definition, which no projector declares.
 	file := s.projectionsFile(strings.NewReplacer("name: counts", "name: users", "collection: counts", "collection: users").Replace(countsProjection))
 	s.steps(
-		step{"projector projections retry users --yes", 1, ""},
 		step{"projector projections rebuild users --yes", 1, ""},
 		step{"projector projections rebuild users --yes --allow-parked=2", 0, ""},
 	)

@@ -172,7 +172,7 @@ func (w *World) retryBuilds(ctx context.Context) {
 func (w *World) retryFailed(ctx context.Context, texts ...string) {
 	for _, entry := range w.state("projections") {
 		if slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(text(entry, "building", "reason"), s) }) {
-			_ = w.command(ctx, virtual.Projector, "projections", "retry", text(entry, "_id"), "--yes", "--why", "simulation")
+			_ = w.command(ctx, virtual.Projector, "projections", "rebuild", text(entry, "_id"), "--yes", "--why", "simulation")
 		}
 	}
 }

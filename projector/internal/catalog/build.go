@@ -270,7 +270,7 @@ func (s *step) present(ctx context.Context) (waits bool, err error) {
 	case "":
 		return true, s.gone(ctx)
 	case b.Collection:
-		return true, s.fail(ctx, fmt.Sprintf("collection %s, in which the generation is built, is what readers see already, so the catalog is older than the read models: repeat the build with projector projections retry %s", b.Shadow, s.entry.Name))
+		return true, s.fail(ctx, fmt.Sprintf("collection %s, in which the generation is built, is what readers see already, so the catalog is older than the read models: repeat the build with projector projections rebuild %s", b.Shadow, s.entry.Name))
 	}
 	return false, nil
 }
@@ -278,7 +278,7 @@ func (s *step) present(ctx context.Context) (waits bool, err error) {
 // gone fails the build because its collection cannot be found: somebody has dropped it, or has
 // restored one of the databases to an earlier time.
 func (s *step) gone(ctx context.Context) error {
-	return s.fail(ctx, fmt.Sprintf("collection %s, in which the generation was built, is gone: repeat the build with projector projections retry %s", s.entry.Building.Shadow, s.entry.Name))
+	return s.fail(ctx, fmt.Sprintf("collection %s, in which the generation was built, is gone: repeat the build with projector projections rebuild %s", s.entry.Building.Shadow, s.entry.Name))
 }
 
 const (

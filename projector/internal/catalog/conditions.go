@@ -31,7 +31,7 @@ func BuildConditions(entries map[string]*Entry) []health.Condition {
 			found = append(found, health.Condition{
 				Name: "build-failed", Subject: name, State: health.Degraded,
 				Text:   fmt.Sprintf("generation %d of projection %s will not become live: %s", b.Generation, name, cmp.Or(b.Reason, "no reason recorded")),
-				Remedy: fmt.Sprintf("The live generation is untouched. \"projector projections show %s\" has the details; \"projector projections retry %s\" repeats the build.", name, name),
+				Remedy: fmt.Sprintf("The live generation is untouched. \"projector projections show %s\" has the details; \"projector projections rebuild %s\" repeats the build.", name, name),
 			})
 		}
 	}

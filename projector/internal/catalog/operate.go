@@ -29,7 +29,7 @@ func Allow(e *Entry, allowed Allowed, by Author) (*Entry, error) {
 // live generation is frozen: no pod would write it.
 func GiveUp(e *Entry, by Author) (*Entry, error) {
 	if e.Live != nil && e.Live.Frozen {
-		return nil, fmt.Errorf("the live generation of projection %s is from before it was retired, and no pod writes it: remove the declaration of the projection instead; a build that has failed is repeated by \"projector projections retry\"", e.Name)
+		return nil, fmt.Errorf("the live generation of projection %s is from before it was retired, and no pod writes it: remove the declaration of the projection instead; a build that has failed is repeated by \"projector projections rebuild\"", e.Name)
 	}
 	next, err := Cancel(e, by)
 	if err != nil {

@@ -19,8 +19,7 @@ type projectionsCommands struct {
 	List    projectionsListCommand    `cmd:"" help:"List the projections with their live generation and the one that is being built."`
 	Show    projectionsShowCommand    `cmd:"" help:"Show everything about one projection: definitions, build, history, and the pods that write it."`
 	Watch   projectionsWatchCommand   `cmd:"" help:"Follow a rebuild until its generation is live: each state, and a bar with the rate and the time left; with --until-live, wait until all declared definitions are live, for a pipeline of deployment. Exits with status 1 if a rebuild fails or is cancelled."`
-	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
-	Retry   projectionsRetryCommand   `cmd:"" help:"Repeat a build that has failed, by the same definition."`
+	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one, also if the last build has failed. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
 	Cancel  projectionsCancelCommand  `cmd:"" help:"Cancel the build of a projection, also one that has failed. The live generation stays. The declared definition is not built until \"projector projections rebuild\" asks for it or another definition is declared."`
 	Retire  projectionsRetireCommand  `cmd:"" help:"Retire a projection that no running projector declares, at once. Nothing writes its read model any more."`
 	Drop    projectionsDropCommand    `cmd:"" help:"Delete the read model of a retired projection, or the collections that a projection has left behind."`

@@ -109,15 +109,10 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *Environment) err
 	}
 	after, err := c.propose(ctx, s, c.Change, func(old *catalog.Entry) (string, *catalog.Entry, error) { return c.plan(ctx, s, old, declared) })
 	if err == nil {
-		printBuild(e, after)
+		fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors build it, and \"projector projections show %s\" shows their progress\n",
+			after.Building.Generation, after.Name, after.Building.State, after.Name)
 	}
 	return err
-}
-
-// printBuild prints the state of the build.
-func printBuild(e *Environment, entry *catalog.Entry) {
-	fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors build it, and \"projector projections show %s\" shows their progress\n",
-		entry.Building.Generation, entry.Name, entry.Building.State, entry.Name)
 }
 
 // declared returns the definition of the configured projections; nil if there is none.
@@ -165,10 +160,17 @@ func (c *projectionsRebuildCommand) plan(ctx context.Context, s *stored, e *cata
 	if err != nil {
 		return "", nil, err
 	}
-	next.Building.Allowed = c.allowed(catalog.Allowed{})
+	var before catalog.Allowed
+	if b := e.Building; b != nil && b.Hash == definition.Hash { // it has failed, and is repeated
+		before = b.Allowed
+	}
+	next.Building.Allowed = c.allowed(before)
 	what = fmt.Sprintf("build generation %d of projection %s by definition %s", next.Building.Generation, c.Name, definition.Hash)
 	if e.Building != nil {
 		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
+		if e.Building.State == catalog.Failed {
+			what += ": " + e.Building.Reason
+		}
 	}
 	return what, next, nil
 }
@@ -201,29 +203,6 @@ func start(ctx context.Context, s *stored, e *catalog.Entry, definition catalog.
 		}
 	}
 	return catalog.Start(e, e.Pipeline, catalog.Declared{Name: e.Name, Definition: definition}, 0, by)
-}
-
-type projectionsRetryCommand struct {
-	projectionName
-	cli.Change
-}
-
-func (c *projectionsRetryCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	after, err := c.propose(ctx, s, c.Change, func(old *catalog.Entry) (what string, next *catalog.Entry, err error) {
-		b := old.Building
-		if b == nil || b.State != catalog.Failed {
-			return "", nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, old.Status())
-		}
-		next, err = start(ctx, s, old, b.Definition, author(c.Change))
-		if err == nil {
-			next.Building.Allowed = b.Allowed
-		}
-		return fmt.Sprintf("build projection %s again, whose generation %d has failed: %s", c.Name, b.Generation, b.Reason), next, err
-	})
-	if err == nil {
-		printBuild(e, after)
-	}
-	return err
 }
 
 type projectionsCancelCommand struct {
