@@ -15,8 +15,7 @@ import (
 
 // jobsCommands are the commands about jobs.
 type jobsCommands struct {
-	List   jobsListCommand   `cmd:"" help:"List jobs, the newest first."`
-	Show   jobsShowCommand   `cmd:"" help:"Show everything about one job."`
+	List   jobsListCommand   `cmd:"" help:"List jobs, the newest first; with --output=json, everything about each."`
 	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job. A rebuild whose job is cancelled fails, and the live read model stays."`
 }
 
@@ -86,57 +85,18 @@ func counts(j job.Job) string {
 	return strings.Join(texts, ", ")
 }
 
-// jobID is the argument of the commands about one job.
-type jobID struct {
-	ID string `arg:"" name:"id" help:"The job's id, as jobs list shows it."`
-}
-
-// explain adds the remedy to an error about the job.
-func (c jobID) explain(err error) error {
-	if errors.Is(err, job.ErrNotFound) {
-		return fmt.Errorf("%w; \"projector jobs list\" lists them", err)
-	}
-	return err
-}
-
-type jobsShowCommand struct {
-	jobID
-	cli.Output
-}
-
-func (c *jobsShowCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
-	j, err := s.jobs.Get(ctx, c.ID)
-	if err != nil {
-		return c.explain(err)
-	}
-	return cli.Show(e.stdout, c.Output, j, []cli.Field{
-		{Name: "id", Text: j.ID},
-		{Name: "kind", Text: string(j.Kind)},
-		{Name: "projection", Text: j.Projection},
-		{Name: "generation", Text: fmt.Sprint(j.Generation)},
-		{Name: "state", Text: string(j.State)},
-		{Name: "reason", Text: j.Reason},
-		{Name: "ranges finished", Text: ranges(j)},
-		{Name: "planned amount", Text: optionalCount(j.Total)},
-		{Name: "counts", Text: counts(j)},
-		{Name: "created at", Text: cli.Time(j.Created)},
-		{Name: "started at", Text: cli.Time(j.Started)},
-		{Name: "last progress at", Text: cli.Time(j.Progressed)},
-		{Name: "finished at", Text: cli.Time(j.Finished)},
-		{Name: "who", Text: j.Who},
-		{Name: "why", Text: j.Why},
-	})
-}
-
 type jobsCancelCommand struct {
-	jobID
+	ID string `arg:"" name:"id" help:"The job's id, as jobs list shows it."`
 	cli.Change
 }
 
 func (c *jobsCancelCommand) runOn(ctx context.Context, e *Environment, s *stored) error {
 	before, err := s.jobs.Get(ctx, c.ID)
-	if err != nil {
-		return c.explain(err)
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return fmt.Errorf("%w; \"projector jobs list\" lists them", err)
+	case err != nil:
+		return err
 	}
 	what := fmt.Sprintf("cancel job %s, a %s of projection %s, generation %d, which is %s", c.ID, before.Kind, before.Projection, before.Generation, before.State)
 	return s.change(ctx, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
