@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 // ErrHelp says that Parse has printed the requested help or version, and that there is
@@ -101,7 +99,6 @@ func Parse(config any, info Info, args []string, environ func(string) (string, b
 			chosen.Path = strings.TrimSpace(chosen.Path + " " + step.Command.Name)
 			chosen.Command = step.Command.Target.Addr().Interface()
 		}
-		adviseOnIDs(step, stderr)
 	}
 	problems := append(p.empty(ctx), p.connectionStrings()...)
 	problems = append(problems, proxies(environ)...)
@@ -138,21 +135,6 @@ func instant(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	target.Set(reflect.ValueOf(at))
 	return nil
-}
-
-// adviseOnIDs prints a line if an aggregate's id is in upper case. That is another id, and only a
-// text can be one.
-func adviseOnIDs(step *kong.Path, stderr io.Writer) {
-	value := step.Positional
-	if step.Flag != nil {
-		value = step.Flag.Value
-	}
-	if value == nil || value.Name != "aggregate" {
-		return
-	}
-	if id := value.Target.String(); similar.LowerID(id) != "" {
-		fmt.Fprintf(stderr, "the aggregate's id %s is in upper case: if it is a UUID or an ObjectId, use %s\n", id, similar.LowerID(id))
-	}
 }
 
 // parser is one run of [Parse].

@@ -284,29 +284,3 @@ func TestParseAnything(t *testing.T) {
 		}
 	})
 }
-
-// UUIDs and ObjectIds are in lower case everywhere. In upper case they name another aggregate.
-func TestAnIDInUpperCaseIsSaid(t *testing.T) {
-	t.Parallel()
-	var config struct {
-		List struct {
-			Aggregate string `name:"aggregate"`
-		} `cmd:""`
-		Show struct {
-			Aggregate string `arg:""`
-		} `cmd:""`
-	}
-	for id, want := range map[string]string{
-		"65A0B1C2D3E4F5A6B7C8D9E0":             "use 65a0b1c2d3e4f5a6b7c8d9e0\n",
-		"0F8FAD5B-D9CB-469F-A165-70867728950E": "use 0f8fad5b-d9cb-469f-a165-70867728950e\n",
-		"65a0b1c2d3e4f5a6b7c8d9e0":             "",
-		"ORDER-1":                              "",
-	} {
-		for _, args := range [][]string{{"list", "--aggregate", id}, {"show", id}} {
-			o := run(t, &config, nil, args...)
-			if o.err != nil || !strings.HasSuffix(o.stderr, want) || (o.stderr == "") != (want == "") {
-				t.Errorf("%q: %q, %v", args, o.stderr, o.err)
-			}
-		}
-	}
-}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
-	"github.com/penstock-cdc/penstock/pkg/similar"
 )
 
 const (
@@ -44,8 +43,6 @@ type PairAnswer struct {
 	// Head is the last event of the aggregate in the event store. It is set after a
 	// timeout if the event store answered.
 	Head *int64 `json:"head,omitempty"`
-	// Meant is the aggregate that is probably meant, if an id in upper case has no events.
-	Meant string `json:"meant,omitempty"`
 	// Building is set while the first generation of the projection is being built.
 	Building bool    `json:"building,omitempty"`
 	Parked   *Parked `json:"parked,omitempty"`
@@ -141,9 +138,7 @@ func (h *Handler) answer(ctx context.Context, pairs []Pair, statuses []Status) A
 			one.Parked = s.Parked
 		case one.Result == Pending && over:
 			one.Result = Timeout
-			if one.Head = h.head(ctx, pair.AggregateID); one.Head != nil && *one.Head < h.firstEvent {
-				one.Meant = similar.LowerID(pair.AggregateID)
-			}
+			one.Head = h.head(ctx, pair.AggregateID)
 		}
 		a.Pairs[i] = one
 	}

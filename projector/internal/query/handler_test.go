@@ -48,22 +48,6 @@ func TestTimeoutGivesWatermarkAndHead(t *testing.T) {
 	})
 }
 
-// An id in upper case is another one than the UUID or ObjectId.
-func TestTimeoutNamesTheAggregateThatIsMeant(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t)
-		s.heads["65A0B1C2D3E4F5A6B7C8D9E1"] = 4
-		for id, want := range map[string]string{
-			"65A0B1C2D3E4F5A6B7C8D9E0": "65a0b1c2d3e4f5a6b7c8d9e0", "65A0B1C2D3E4F5A6B7C8D9E1": "", "65a0b1c2d3e4f5a6b7c8d9e0": "", "U-1": "",
-		} {
-			if _, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId="+id+"&eventId=3&timeout=0s"); a.Pairs[0].Meant != want {
-				t.Errorf("%s: %+v", id, a)
-			}
-		}
-	})
-}
-
 func TestParkedIsAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
