@@ -21,43 +21,37 @@ type backend interface {
 	Backlog() (harness.Backlog, error)
 }
 
-// backends opens a backend for each scenario.
-type backends interface {
-	// Open opens a backend for a pipeline of that many events.
-	Open(ctx context.Context, o harness.TopicOptions, events int) (backend, error)
-	// Scenarios is how many scenarios can run at the same time; 0 means any number.
-	Scenarios() int
-	Close() error
-}
-
-func openBackends(ctx context.Context, kind harness.Kind, getenv func(string) string) (backends, error) {
+// openBackends makes the suite open backends of a kind, one for each scenario.
+func openBackends(ctx context.Context, kind harness.Kind, getenv func(string) string) error {
 	switch kind {
 	case harness.KindContainers:
 		started, err := containers.Start(ctx, getenv)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return containerBackends{started}, nil
+		suite.open = func(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) { return started.Open(ctx, o) }
+		suite.close, suite.alone = started.Close, started.Scenarios() == 1
 	case harness.KindExternal:
 		options, err := harness.LoadExternal(getenv)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		connected, err := harness.ConnectExternal(ctx, options)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return sharedBackends{connected}, nil
+		suite.open = func(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) {
+			return connected.Open(ctx, o)
+		}
+		// A namespace with a bound has only enough connections for one scenario.
+		suite.close, suite.alone = connected.Close, connected.MaxConnections() > 0
 	default:
-		return embeddedBackends{}, nil
+		suite.open = func(_ context.Context, o harness.TopicOptions, events int) (backend, error) {
+			return harness.StartEmbedded(embeddedOptions(o, events))
+		}
+		suite.close = func() error { return nil }
 	}
-}
-
-// embeddedBackends starts stand-ins for every scenario.
-type embeddedBackends struct{}
-
-func (embeddedBackends) Open(_ context.Context, o harness.TopicOptions, events int) (backend, error) {
-	return harness.StartEmbedded(embeddedOptions(o, events))
+	return nil
 }
 
 func embeddedOptions(o harness.TopicOptions, events int) harness.EmbeddedOptions {
@@ -75,26 +69,5 @@ func open(t *testing.T, o harness.TopicOptions, events int) (backend, error) {
 	if isVirtual(t) {
 		return openVirtual(embeddedOptions(o, events))
 	}
-	return suite.backends.Open(t.Context(), o, events)
-}
-
-func (embeddedBackends) Scenarios() int { return 0 }
-
-func (embeddedBackends) Close() error { return nil }
-
-// sharedBackends opens backends on the same servers for all scenarios.
-type sharedBackends struct{ *harness.External }
-
-func (b sharedBackends) Open(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) {
-	return b.External.Open(ctx, o)
-}
-
-// Scenarios returns 1 if the namespace has only enough connections for one scenario.
-func (b sharedBackends) Scenarios() int { return min(b.MaxConnections(), 1) }
-
-// containerBackends opens backends in containers.
-type containerBackends struct{ *containers.Containers }
-
-func (b containerBackends) Open(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) {
-	return b.Containers.Open(ctx, o)
+	return suite.open(t.Context(), o, events)
 }

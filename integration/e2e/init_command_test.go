@@ -31,7 +31,7 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 		opened("2", 1, "AccountOpened", bson.D{{Key: "owner", Value: "Bob"}, {Key: "vip", Value: true}, {Key: "rate", Value: 1.5}, {Key: "bank", Value: bson.NewObjectID()}, {Key: "limit", Value: nil}}),
 	}
 	file := filepath.Join(t.TempDir(), "first.yaml")
-	backend, err := suite.backends.Open(t.Context(), harness.TopicOptions{}, 0)
+	backend, err := open(t, harness.TopicOptions{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

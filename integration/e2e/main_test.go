@@ -16,8 +16,13 @@ import (
 // suite is shared by all scenarios.
 var suite struct {
 	kind     harness.Kind
-	backends backends
 	services harness.Binaries
+	// open opens a backend for a pipeline of that many events, and close ends what the backends
+	// share.
+	open  func(ctx context.Context, o harness.TopicOptions, events int) (backend, error)
+	close func() error
+	// alone says that the backends have only enough connections for one scenario at a time.
+	alone bool
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -69,7 +74,7 @@ func prepare(ctx context.Context) (func() error, error) {
 	if suite.kind, err = harness.SelectKind(os.Getenv); err != nil {
 		return nil, err
 	}
-	if suite.backends, err = openBackends(ctx, suite.kind, os.Getenv); err != nil {
+	if err = openBackends(ctx, suite.kind, os.Getenv); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "penstock-e2e-")
@@ -78,7 +83,7 @@ func prepare(ctx context.Context) (func() error, error) {
 	}
 	closeSuite := func() error {
 		_ = os.RemoveAll(dir)
-		return suite.backends.Close()
+		return suite.close()
 	}
 	if err != nil {
 		_ = closeSuite()
@@ -91,7 +96,7 @@ func prepare(ctx context.Context) (func() error, error) {
 // for one test.
 func inParallel(t *testing.T) {
 	t.Helper()
-	if suite.backends.Scenarios() != 1 {
+	if !suite.alone {
 		t.Parallel()
 	}
 }
